@@ -348,7 +348,7 @@ def alone_cell(world: Any, name: str) -> Cell:
     case = f"{name}, .85 among nine of .70, {world.words}"
 
     def trial(random: Random) -> Iterator[Outcome]:
-        letters = tiers(errors_of(world.draw(random), name)).letters
+        letters = tiers(errors_of(world.draw(random), name))
         yield (ALONE, case), [letter == "A" for letter in letters] == [m == 3 for m in range(10)]
 
     return Cell(case, {(ALONE, case): Claim(0.9, 1.0)}, trial)

@@ -83,10 +83,6 @@ class Closure:
     reads_files: bool = False
     """does a call in it look like reading a file?"""
 
-    @property
-    def files(self) -> list[Path]:
-        return [path for path, _ in self.sources.values()]
-
     def digest(self, digest: Digest = file_digest) -> str:
         """Stands for all the content; the same wherever the files lie."""
         contents = {name: hash_bytes(source) for name, (_, source) in self.sources.items()}
@@ -122,8 +118,10 @@ def closure_of(path: Path, endings: tuple[str, ...] = DATA) -> Closure:
         source_facts = facts_of(source)
         reads_files = reads_files or source_facts.reads_files
         search.add(file.parent, source_facts.path_texts)
-        named = [text for text in source_facts.texts if text.endswith(endings)]
-        data |= _named_data(file.parent, named)
+        for text in source_facts.texts:
+            named = file.parent / Path(text).expanduser() if text.endswith(endings) else None
+            if named is not None and named.is_file():
+                data[named.name if Path(text).is_absolute() else text] = named
         package = name if file.name == "__init__.py" else name.rpartition(".")[0]
         for imported in _absolute(source_facts.imports, package):
             modules = list(search.modules(imported))
@@ -177,10 +175,10 @@ def facts_of(source: bytes) -> SourceFacts:
     writers = [call for call in calls if _writes_file(call)]  # so `open(path, "a")`
     written = {_last_part(text) for call in writers for text in _texts_in(call)}
     texts = tuple(text for text in data if _last_part(text) not in written)  # no log of its own
-    named = [call for call in calls if _called_name(call).rpartition(".")[2] in FILE_READERS]
-    readers = [call for call in named if call not in writers]
+    readers = [call for call in calls if _called_name(call).rpartition(".")[2] in FILE_READERS]
     reads_files = not is_foreseen or any(  # a module of a name not told here is a file as well
-        written.isdisjoint(map(_last_part, _texts_in(call))) for call in readers
+        call not in writers and written.isdisjoint(map(_last_part, _texts_in(call)))
+        for call in readers
     )
     return SourceFacts(tuple(imports), None if paths is None else tuple(paths), texts, reads_files)
 
@@ -256,15 +254,6 @@ def _joined_texts(node: ast.AST) -> list[str]:
     return ["/".join(texts[start:]) for start in range(len(texts))][:4]
 
 
-def _named_data(folder: Path, texts: Sequence[str]) -> dict[str, Path]:
-    path_of = {text: folder / Path(text).expanduser() for text in texts}
-    return {
-        Path(text).name if Path(text).is_absolute() else text: path
-        for text, path in path_of.items()
-        if path.is_file()
-    }
-
-
 def _absolute(imports: tuple[tuple[int, str, tuple[str, ...]], ...], package: str) -> Iterator[str]:
     """Full names of the modules that the statements may mean."""
     for dots, module, names in imports:
@@ -325,11 +314,9 @@ class _ModuleFinder:
         other = _elsewhere(name)
         if other is not None and not is_users(other):
             return None
-        paths = (module_in(folder, name) for folder in self.folders)
-        path = next(filter(None, paths), other)
-        if path is not None:
-            return path
-        return next(filter(None, (_folder_in(folder, name) for folder in self.folders)), None)
+        modules = (module_in(folder, name) for folder in self.folders)
+        packages = (_folder_in(folder, name) for folder in self.folders)
+        return next(filter(None, itertools.chain(modules, [other], packages)), None)
 
 
 def module_in(folder: Path, name: str) -> Path | None:
@@ -345,9 +332,7 @@ def _folder_in(folder: Path, name: str) -> Path | None:
 
 
 def _elsewhere(name: str) -> Path | None:
-    """Where `import name` leads from anywhere; a place in the standard library when it is built
-    in.
-    """
+    """Where `import name` leads from anywhere; the standard library for what is built in."""
     if name in sys.stdlib_module_names or name == "__main__":
         return _library_places()[0]
     for finder in sys.meta_path:
@@ -406,15 +391,12 @@ class Bundle:
         top = name.partition(".")[0]
         if level or not name or self.place(top, ()) is None:
             module = builtins.__import__(name, globals, locals, fromlist, level)
-            return self._importlib() if module is importlib else module
+            if module is importlib:  # one whose `import_module` looks where `import` does
+                module = ModuleType("importlib")
+                vars(module).update(vars(importlib), import_module=self._import_module)
+            return module
         module = builtins.__import__(f"{self.package}.{name}", globals, locals, fromlist, 0)
         return module if fromlist else sys.modules[f"{self.package}.{top}"]
-
-    def _importlib(self) -> ModuleType:
-        """Whose `import_module` looks where `import` does."""
-        module = ModuleType("importlib")
-        vars(module).update(vars(importlib), import_module=self._import_module)
-        return module
 
     def _import_module(self, name: str, package: str | None = None) -> ModuleType:
         is_here = name[:1] != "." and self.place(name.partition(".")[0], ()) is not None
@@ -432,10 +414,7 @@ class Bundle:
 
     def source(self, path: Path) -> bytes:
         """As it was when the closure was read; of modules nobody could foresee, as it is."""
-        read_sources = (
-            source for source_path, source in self.closure.sources.values() if source_path == path
-        )
-        return next(read_sources, None) or path.read_bytes()
+        return dict(self.closure.sources.values()).get(path) or path.read_bytes()
 
 
 class _BundleLoader(machinery.SourceFileLoader):
@@ -505,8 +484,7 @@ def load_bundle(path: Path, *, is_fresh: bool = False) -> Bundle:
             sys.meta_path.insert(0, _FINDER)
         if package not in sys.modules:
             parent = ModuleType(package)
-            parent.__path__ = []
-            vars(parent)["__fieldmark_bundle__"] = Bundle(closure, package)
+            vars(parent).update(__path__=[], __fieldmark_bundle__=Bundle(closure, package))
             sys.modules[package] = parent
     bundle: Bundle = vars(sys.modules[package])["__fieldmark_bundle__"]
     importlib.import_module(bundle.root_name)

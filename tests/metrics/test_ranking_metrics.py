@@ -65,7 +65,7 @@ def test_intervals_and_ties_work_with_scores() -> None:
         assert value == pytest.approx(average_precision_score(target, score))
         assert found.low < value < found.high
     found = tiers(errors(items, np.stack([good, bad, good]), METRIC))
-    assert found.letters == ("A", "B", "A")
+    assert found == ("A", "B", "A")
 
 
 def test_columns_must_fit() -> None:

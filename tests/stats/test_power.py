@@ -10,7 +10,7 @@ import scipy.stats
 
 from fieldmark.metrics import load_metric
 from fieldmark.stats import Items, UnitSpread, compare
-from fieldmark.stats.power import detectable, fewest_units
+from fieldmark.stats.power import detectable
 from kit.rings import mostly_slow
 
 ACCURACY = load_metric("accuracy")
@@ -68,7 +68,6 @@ def test_as_many_units_as_advised_show_the_wanted_difference(size: int, icc: flo
 
 
 def test_nothing_is_visible_below_six_units_that_differ() -> None:
-    assert fewest_units() == 6 and fewest_units(0.99) == 8
     assert detectable(0.1, 4, 5, 5) == math.inf
     assert detectable(0.1, 0, 1, 1) == math.inf
     for n_units in (17, 100, 10_000):

@@ -16,7 +16,6 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from fieldmark.cli.show import show, spell_out, talk
 
@@ -76,7 +75,9 @@ def commands() -> dict[str, str]:
         every |= {f"{name} {inner}": about for inner, about in _members(name, text).items()} or {
             name: _first_sentence(text)
         }
-    return every | {name: f"from {point.value}" for name, point in _plugins().items()}
+    from fieldmark.registry import entry_points_of
+
+    return every | {name: f"from {one.value}" for name, one in entry_points_of(PLUGINS).items()}
 
 
 def _members(name: str, text: str) -> dict[str, str]:
@@ -87,12 +88,6 @@ def _members(name: str, text: str) -> dict[str, str]:
 
 def _first_sentence(text: str) -> str:
     return re.sub(r"(?<=[.?])(?:\s.*|\"*)$", "", text.removeprefix('"""').partition("\n")[0])
-
-
-def _plugins() -> dict[str, Any]:
-    from fieldmark.registry import entry_points_of
-
-    return entry_points_of(PLUGINS)
 
 
 def _dispatch(words: list[str]) -> int:

@@ -163,6 +163,11 @@ def _explained(args: type) -> type:
             words = [getattr(mark, "metavar", None) for mark in (how, *marks)]
             marks.append(arg(metavar=f"[{[word for word in words if word][-1]}]"))
         changed.append((field.name, Annotated[(base, how, *marks)], value))
+    return _remade(args, changed)
+
+
+def _remade(args: type, changed: list[tuple[str, Any, Any]]) -> type:
+    """The same flags, some of them changed."""
     made = dataclasses.make_dataclass(
         args.__name__, changed, bases=(args,), frozen=True, kw_only=True
     )
@@ -202,13 +207,7 @@ def _shown(args: type, first_flags: Collection[str] = ()) -> type:
                 changed.append((field.name, Annotated[(group, *marks)], group()))
         elif first_flags and field.name not in first_flags:
             changed.append((field.name, Annotated[hint, Suppress], default))
-    if not changed:
-        return args
-    made = dataclasses.make_dataclass(
-        args.__name__, changed, bases=(args,), frozen=True, kw_only=True
-    )
-    made.__doc__ = args.__doc__
-    return made
+    return _remade(args, changed) if changed else args
 
 
 def _without(group: type, kept: Collection[str]) -> type:
@@ -220,11 +219,7 @@ def _without(group: type, kept: Collection[str]) -> type:
         for field in dataclasses.fields(group)
         if field.name not in kept and Suppress not in getattr(types[field.name], "__metadata__", ())
     ]
-    if not hidden:
-        return group
-    made = dataclasses.make_dataclass(group.__name__, hidden, bases=(group,), frozen=True)
-    made.__doc__ = group.__doc__
-    return made
+    return _remade(group, hidden) if hidden else group
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

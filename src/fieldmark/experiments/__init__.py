@@ -5,7 +5,6 @@ from fieldmark.experiments._file import NewtFilters, read_grid
 from fieldmark.experiments._grid import (
     Axes,
     Grid,
-    Job,
     check_dataset_name,
     make_jobs,
     named_changes,
@@ -29,7 +28,6 @@ __all__ = [
     "Evaluation",
     "ExecuteOptions",
     "Grid",
-    "Job",
     "Models",
     "NewtFilters",
     "Outcome",

@@ -110,30 +110,15 @@ class Experiment(Strict):
     newt_data: str = ""
     newt_root: str = ""
 
-    # Accepted for the sake of existing files; `NO_EFFECT` says so to the user.
-    debug: Any = None
-    graph: Any = None
-    graph_to: Any = None
-    log_to: Any = None
-    report_to: Any = None
-    slurm_acct: Any = None
-    ssl: Any = None
-    batch_size: Any = None
-    n_workers: Any = None
-    device: Any = None
-    parallel: Any = None
-
-
-def experiment_schema() -> type[Experiment]:
-    """`Experiment` with the settings of every protocol, and a table `[NAME]` of changes to the
-    blocks of that protocol in the tasks' files; several tables, or lists inside one, are axes.
-    """
-    return _with_protocols(tuple(PROTOCOLS.names()))
-
 
 @cache
-def _with_protocols(names: tuple[str, ...]) -> type[Experiment]:
-    fields: dict[str, Any] = {}
+def experiment_schema(names: tuple[str, ...]) -> type[Experiment]:
+    """`Experiment` with what files of small-data-metrics say besides, the settings of the protocols
+    of these names, and a table `[NAME]` of changes to the blocks of each in the tasks' files;
+    several tables, or lists inside one, are axes.
+    """
+    fields: dict[str, Any] = dict.fromkeys((*NO_EFFECT, *INSTEAD), (Any, None))
+    del fields["slurm"]  # a table of this name is ours
     for protocol in (protocols()[name] for name in names):
         if has_block(protocol):
             fields[protocol.name] = (str | dict[str, Any] | list[dict[str, Any]] | None, None)
@@ -165,9 +150,14 @@ def read_grid(
     located = read_toml(path)
     if "models" not in located.data:
         raise UsageError(f"{path}  lists no models: add `models = [...]` or `[[models]]` tables.")
-    experiment = validate(experiment_schema(), located)
+    experiment = validate(experiment_schema(tuple(PROTOCOLS.names())), located)
     _refuse_how(located)
-    names = experiment.tasks or _implied_tasks(experiment, path)
+    newt_folder = experiment.newt_root or experiment.newt_data
+    names = experiment.tasks or (["newt"] if experiment.newt is not None or newt_folder else [])
+    if not names:
+        raise UsageError(
+            f"{path}  lists no tasks: add `tasks = [...]`; `fieldmark tasks` lists all."
+        )
     # small-data-metrics without `n_train`: all images, or all examples that fit into the prompt.
     is_theirs = any(isinstance(entry, ModelTable) for entry in experiment.models)
     protocol = experiment.protocol
@@ -193,7 +183,9 @@ def read_grid(
     for name in experiment.data:
         check_dataset_name(name, [job.task for job in jobs], located.where(("data", name)))
     slurm = experiment.slurm if isinstance(experiment.slurm, SlurmOptions) else None
-    return Grid(jobs, _data_folders(experiment, path), _notes(located), slurm)
+    named = ({"newt": newt_folder} if newt_folder else {}) | experiment.data
+    folders = {name: path.parent / Path(folder).expanduser() for name, folder in named.items()}
+    return Grid(jobs, folders, _notes(located), slurm)
 
 
 def _block_axes(experiment: Experiment, located: Located) -> dict[str, list[dict[str, Any]]]:
@@ -221,36 +213,17 @@ def _settings_axis(experiment: Experiment) -> list[dict[str, Any]]:
     ]
 
 
-def _implied_tasks(experiment: Experiment, path: Path) -> list[str]:
-    if experiment.newt is not None or experiment.newt_data or experiment.newt_root:
-        return ["newt"]
-    raise UsageError(f"{path}  lists no tasks: add `tasks = [...]`; `fieldmark tasks` lists all.")
-
-
-def _data_folders(experiment: Experiment, path: Path) -> dict[str, Path]:
-    folders = dict(experiment.data)
-    newt = experiment.newt_root or experiment.newt_data
-    if newt:
-        folders.setdefault("newt", newt)
-    return {name: path.parent / Path(folder).expanduser() for name, folder in folders.items()}
-
-
 def _refuse_how(located: Located) -> None:
     """Keys of small-data-metrics that would change what a run costs or risks: said, not dropped."""
-    problems = [
-        f"{located.where((key,))}  {key} = {value!r}: remove it and {advice.format(value)}."
-        for key, advice in INSTEAD.items()
-        for value in [located.data.get(key)]
-        if _is_refused(key, value)
-    ]
+    problems = []
+    for key, advice in INSTEAD.items():
+        value = located.data.get(key)
+        is_harmless = value in (None, "", False) or isinstance(value, dict)
+        if (value is False) if key == "ssl" else not is_harmless:
+            place = located.where((key,))
+            problems.append(f"{place}  {key} = {value!r}: remove it and {advice.format(value)}.")
     if problems:
         raise UsageError(join_problems(problems))
-
-
-def _is_refused(key: str, value: Any) -> bool:
-    if key == "ssl":
-        return value is False
-    return not (value in (None, "", False) or isinstance(value, dict))
 
 
 def _notes(located: Located) -> tuple[str, ...]:

@@ -352,14 +352,10 @@ def _block_problems(task: Task, axes: Axes) -> list[str]:
             except FieldmarkError as error:
                 problems.append(str(error))
                 continue
-            problems += [_replaced(line, where) for line in protocol.problems(changed)]
+            # A problem of a task's block, told of the line that changed the block.
+            texts = [line.partition("  ")[2] or line for line in protocol.problems(changed)]
+            problems += [f"{where}  {text}" if where else text for text in texts]
     return problems
-
-
-def _replaced(line: str, where: str) -> str:
-    """A problem of a task's block, told of the line that changed the block."""
-    text = line.partition("  ")[2] or line
-    return f"{where}  {text}" if where else text
 
 
 def named_changes(

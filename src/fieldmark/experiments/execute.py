@@ -20,7 +20,7 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.chat import dollars, spent_usd
-from fieldmark.embed import checking, n_parameters_of, noted_decode, throughput_of
+from fieldmark.embed import checking, fill, n_parameters_of, noted_decode, throughput_of
 from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.gaps import Gaps, failed_parts
@@ -43,11 +43,12 @@ from fieldmark.protocols import (
     PartPredictions,
     Question,
     Scoring,
+    embed_options,
     has_block,
     load_protocol,
     may_fail,
-    prefetch_rows,
     protocols,
+    refs_of,
     value_names,
 )
 from fieldmark.settings import Settings
@@ -80,6 +81,14 @@ class Failure:
     """where in the code it happened"""
     is_waiting: bool = False
     """nothing is wrong: its answers are yet to come"""
+
+    def as_error(self) -> FieldmarkError:
+        """What went wrong elsewhere, as it would have here."""
+        error = FieldmarkError(self.error)
+        error.exit_code = self.exit_code
+        if self.trace:
+            error.add_note(self.trace)
+        return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +235,8 @@ class _JobRunner:
         assert spec is not None
         try:
             if failure := self.options.refused.get(joined_name(spec)):
-                raise _as_here(failure)
-            with _unrecorded():
-                model = models.load(job.model)
+                raise failure.as_error()
+            model = self._load(job.model)
             spec = with_content(spec, models.identity(job.model).version)
             with _claimed(self.store, spec.key) as is_mine:
                 if not is_mine:
@@ -249,6 +257,14 @@ class _JobRunner:
         except Exception as error:  # noqa: BLE001 - the job border: keep going, keep the traceback
             return self._keep_failure(job, spec, error)
 
+    def _load(self, name: str) -> Any:
+        """One whose name or file is wrong leaves no run behind; one whose own code fails does."""
+        try:
+            return self.plan.models.load(name)
+        except FieldmarkError as error:
+            error.is_recorded = bool(error.is_recorded)
+            raise
+
     def _look(self, planned: Planned, key: str, model: Any) -> ContentDigests:
         """What the images hold. Those that are not known are embedded meanwhile, so that each is
         read once, unless a finished run may turn out to be the same.
@@ -259,7 +275,9 @@ class _JobRunner:
         rows = unread_rows(question, workspace) if is_new and question.backbone else None
         backbone = question.backbone(model) if rows is not None and question.backbone else None
         if rows is not None and backbone is not None:
-            prefetch_rows(backbone, question.root, rows, workspace, self.progress)
+            # In one pass over the files; what cannot be read is told when it is to be used.
+            refs = [ref for images in refs_of(rows) for ref in images]
+            fill(backbone, question.root, refs, embed_options(workspace), self.progress)
         return read_content(question, workspace, checking(self.progress))
 
     def _is_done(self, planned: Planned, spec: RunSpec, content: ContentDigests) -> bool:
@@ -429,25 +447,6 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
         stop.set()
         thread.join()
         store.release(key)
-
-
-@contextmanager
-def _unrecorded() -> Iterator[None]:
-    """A model whose name or file is wrong leaves no run behind; one whose own code fails does."""
-    try:
-        yield
-    except FieldmarkError as error:
-        error.is_recorded = bool(error.is_recorded)
-        raise
-
-
-def _as_here(failure: Failure) -> FieldmarkError:
-    """What went wrong elsewhere, as it would have here."""
-    error = FieldmarkError(failure.error)
-    error.exit_code = failure.exit_code
-    if failure.trace:
-        error.add_note(failure.trace)
-    return error
 
 
 def failure_of(job: Job, error: Exception) -> Failure:

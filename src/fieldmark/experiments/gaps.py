@@ -16,7 +16,6 @@ import polars as pl
 from fieldmark.store import NOT_SENT, OK, UNANSWERED, Store
 
 FAILED, CUT, UNREAD = "failed", "length", "unparsed"
-WORDS = UNANSWERED
 
 
 @dataclass(slots=True)
@@ -28,8 +27,6 @@ class Gaps:
     """what went wrong with those that failed"""
     n_empty: int = 0
     """replies without a word, of those that were not read"""
-    n_runs: int = 0
-    """runs that have gaps"""
 
     @classmethod
     def of(cls, store: Store, runs: Iterable[int]) -> Gaps:
@@ -37,7 +34,6 @@ class Gaps:
         for run in runs:
             counts = store.outcomes(run)
             gaps.outcomes.update(counts)
-            gaps.n_runs += counts.keys() != {OK}
             if counts.get(FAILED) or counts.get(UNREAD):
                 gaps._look(store.predictions(run))
         return gaps
@@ -73,9 +69,9 @@ class Gaps:
         reason, n = next(iter(self.reasons.most_common(1)), ("", 0))
         others = ", and others" if n < self.outcomes[FAILED] else ""
         why = {FAILED: f" ({reason}{others})" if reason else ""}
-        kinds = [name for name in (*WORDS, *sorted(self.outcomes)) if self.outcomes[name]]
+        kinds = [name for name in (*UNANSWERED, *sorted(self.outcomes)) if self.outcomes[name]]
         return ", ".join(
-            f"{self.outcomes[name]:,} {WORDS.get(name, name)}{why.get(name, '')}"
+            f"{self.outcomes[name]:,} {UNANSWERED.get(name, name)}{why.get(name, '')}"
             for name in dict.fromkeys(kinds)
             if name != OK
         )
@@ -92,7 +88,7 @@ class Gaps:
         """What to type. An answer that was cut off would be cut again: it needs more room."""
         n_unsent = sum(n for why, n in self.reasons.items() if why.startswith(NOT_SENT))
         n_failed = self.outcomes[FAILED] - n_unsent
-        others = [name for name in WORDS if name not in (FAILED, CUT) and self.outcomes[name]]
+        others = [name for name in UNANSWERED if name not in (FAILED, CUT) and self.outcomes[name]]
         steps = ["Run the same command to retry what failed"] if n_failed else []
         if n_unsent:
             steps += [f"asking again cannot help the {n_unsent:,} that were not sent"]

@@ -65,7 +65,6 @@ class Planned:
     """distinct images it needs"""
     n_missing: int = 0
     """of these, the ones whose features must be computed (jobs before it counted in)"""
-    n_parts: int = 0
     seconds: float | None = None
     """None: nothing measured yet to judge by"""
     n_bytes: int | None = None
@@ -199,12 +198,6 @@ class _Past:
         models = frozenset(run.spec.model for run in runs)
         return cls(done, models, store.claims(), seconds)
 
-    def seconds_of(self, spec: RunSpec) -> list[float]:
-        """Of runs that trained on as many images; else of those that trained on most."""
-        of_size = self.seconds.get((spec.task, spec.protocol), {})
-        most = max(of_size, key=lambda n: math.inf if n is None else n, default=None)
-        return of_size.get(spec.n_train) or of_size.get(most, [])
-
 
 @dataclass(slots=True)
 class _Planner:
@@ -308,12 +301,12 @@ class _Planner:
             return replace(planned, why=f"cost unknown until it runs: {error}")
         except FieldmarkError as error:
             return _refused(job, "refused", error)
-        why, n_parts = why or question.note, len(question.parts)
+        why = why or question.note
         if cost is not None:  # nothing is embedded: what counts is what answers cost
-            return replace(planned, why=why, n_parts=n_parts, n_bytes=0, cost=cost)
+            return replace(planned, why=why, n_bytes=0, cost=cost)
         rows = required_rows(question, self.workspace)
         if rows is None:
-            return replace(planned, why=why, n_parts=n_parts, n_bytes=0)
+            return replace(planned, why=why, n_bytes=0)
         if id(rows) not in self._refs:
             flat = (ref for refs in refs_of(rows) for ref in refs)
             self._refs[id(rows)] = list(dict.fromkeys(flat))
@@ -325,7 +318,6 @@ class _Planner:
             why=why,
             n_images=len(self._refs[id(rows)]),
             n_missing=n_missing,
-            n_parts=n_parts,
             seconds=self._seconds(spec, n_missing, cache),
             n_bytes=n_bytes,
         )
@@ -374,7 +366,10 @@ class _Planner:
 
     def _seconds(self, spec: RunSpec, n_missing: int, cache: ModelCache | None) -> float | None:
         """Embedding at the speed seen before, and the probe's time in earlier runs of the task."""
-        alike = self.past.seconds_of(spec)
+        # Of runs that trained on as many images; else of those that trained on most.
+        of_size = self.past.seconds.get((spec.task, spec.protocol), {})
+        most = max(of_size, key=lambda n: math.inf if n is None else n, default=None)
+        alike = of_size.get(spec.n_train) or of_size.get(most, [])
         speed = cache.images_per_s if cache else None
         if not alike or (n_missing and not speed):
             return None

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.errors import FieldmarkError
 from fieldmark.experiments.plan import Plan, Planned
-from fieldmark.metrics import load_metric
+from fieldmark.protocols import known_metric
 from fieldmark.stats import UnitSpread
 
 if TYPE_CHECKING:
-    from fieldmark.metrics import Metric
     from fieldmark.store import RunSpec
 
 
@@ -60,7 +58,7 @@ def _planned_test(planned: Planned) -> PlannedTest | None:
     rows = question.tested()
     if rows.is_empty():
         return None
-    metric = _metric(str(spec.settings["metric"][0]))
+    metric = known_metric(str(spec.settings["metric"][0]))
     unit = pl.col("unit").fill_null(pl.col("id")).rank("dense") - 1
     rows = rows.select("part", "id", "target", unit)
     rule = str(spec.settings["score"])
@@ -74,14 +72,6 @@ def _planned_test(planned: Planned) -> PlannedTest | None:
         share = rows.select(_share(rule == "mean", is_by_class)).to_series()
         assumed = UnitSpread.assumed(rows["unit"].to_numpy(), share.to_numpy())
     return PlannedTest(spec, rows["id"].n_unique(), rows["unit"].n_unique(), assumed)
-
-
-def _metric(name: str) -> Metric | None:
-    """None for a metric that only its task knows."""
-    try:
-        return load_metric(name)
-    except FieldmarkError:
-        return None
 
 
 def _share(is_mean: bool, is_by_class: bool) -> pl.Expr:

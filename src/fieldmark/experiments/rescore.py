@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from fieldmark.errors import FieldmarkError
 from fieldmark.metrics import load_metric
 from fieldmark.progress import Progress
-from fieldmark.protocols import Scoring, protocol_of
+from fieldmark.protocols import Scoring, known_metric, protocol_of
 from fieldmark.registry import short_name
 from fieldmark.store import Run, RunFilter, Score, Store
 
@@ -64,7 +63,7 @@ def _rescore(store: Store, run: Run, before: Sequence[Score], extra: Sequence[st
     if reread:
         rows = pl.concat([answers, *(part.rows for part in reread)])
         answers = rows.unique(_ROW, keep="last", maintain_order=True).sort(_ROW)
-    here = [name for name in names if _is_here(name)]
+    here = [name for name in names if known_metric(name) is not None]
     rule = str(run.spec.settings.get("score", "pooled"))
     new = protocol.score(Scoring.of(parts, here, rule, seed=run.spec.seed), answers, parts)
     numbers = {(score.metric, score.part) for score in before if not math.isnan(score.value)}
@@ -91,14 +90,6 @@ def _metrics(before: Sequence[Score], primary: str, extra: Sequence[str]) -> lis
     by_short = {short_name(name): name for name in extra}
     kept = [by_short.get(name, name) for name in names if name]
     return list(dict.fromkeys([*kept, *extra]))
-
-
-def _is_here(name: str) -> bool:
-    try:
-        load_metric(name)
-    except FieldmarkError:
-        return False
-    return True
 
 
 def _marked(score: Score, primary: str) -> Score:

@@ -396,7 +396,7 @@ def standard_error(score: Score) -> float | str:
         return math.sqrt(spread / (score.n - 1)) if score.n > 1 else NOT_KNOWN
     freedom = (score.n_units or score.n) - 1
     normal = NormalDist().inv_cdf((1 + score.level) / 2)
-    return (score.high - score.low) / 2 / (normal if freedom < 1 else student(freedom, score.level))
+    return (score.high - score.low) / 2 / (normal if freedom < 1 else student(freedom))
 
 
 def error_of_mean(values: Sequence[float], units: Sequence[object]) -> float | str:

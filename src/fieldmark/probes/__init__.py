@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import exports
-from fieldmark.errors import UsageError, closest
+from fieldmark.errors import UsageError, meant
 from fieldmark.registry import Registry, is_file_reference, load_reference
 
 if TYPE_CHECKING:
@@ -111,10 +111,8 @@ def _check_names(name: str, cls: type, given: Mapping[str, Any]) -> None:
         return
     parameters = [entry.name for entry in accepted if entry.kind is not entry.VAR_POSITIONAL]
     for unknown in (parameter for parameter in given if parameter not in parameters):
-        near = closest(unknown, parameters, most=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
         raise UsageError(
-            f"probe {name!r} has no parameter {unknown!r}.{hint} "
+            f"probe {name!r} has no parameter {unknown!r}.{meant(unknown, parameters)} "
             f"It has {', '.join(parameters) or 'none'}."
         )
 

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fieldmark.errors import DataError, UsageError, closest
+from fieldmark.errors import DataError, UsageError, meant
 
 Array = Any
 """a numpy array, or a torch tensor on an accelerator"""
@@ -283,8 +283,7 @@ def check_choice(probe: str, name: str, value: object, choices: tuple[Any, ...])
     """Refuses a value that is not one of the known ones."""
     if value in choices:
         return
-    near = closest(str(value), [str(choice) for choice in choices], most=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = meant(str(value), map(str, choices))
     listed = ", ".join(repr(choice) for choice in choices)
     raise UsageError(f"probe {probe!r}: {name} is {value!r}, expected one of {listed}.{hint}")
 

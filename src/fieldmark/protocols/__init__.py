@@ -37,8 +37,8 @@ from fieldmark.registry import PROTOCOLS
 
 if TYPE_CHECKING:
     from fieldmark.protocols._check import as_problems, check_data, task_problems
-    from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows, prefetch_rows
-    from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
+    from fieldmark.protocols._features import embed_options, embed_rows
+    from fieldmark.protocols._predictions import FitNotes, PartPredictions
     from fieldmark.protocols._question import (
         MissingData,
         Question,
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from fieldmark.protocols._score import (
         Scoring,
         arrange,
+        known_metric,
+        make_score,
         recorded_kinds,
         score_answers,
         value_names,
@@ -62,7 +64,6 @@ if TYPE_CHECKING:
         Draw,
         PartItems,
         Selection,
-        check_part,
         draw_test,
         draw_train,
         rows_of,
@@ -83,7 +84,6 @@ __all__ = [
     "Protocol",
     "Question",
     "Range",
-    "RowFeatures",
     "Scoring",
     "Selection",
     "Setting",
@@ -94,7 +94,6 @@ __all__ = [
     "ask_session",
     "can_ask",
     "check_data",
-    "check_part",
     "draw_test",
     "draw_train",
     "embed_options",
@@ -104,14 +103,14 @@ __all__ = [
     "given",
     "has_block",
     "how_only",
+    "known_metric",
     "label_of",
-    "left_out",
     "load_protocol",
     "main_key",
+    "make_score",
     "make_settings",
     "may_fail",
     "no_data",
-    "prefetch_rows",
     "protocol_of",
     "protocols",
     "recorded_kinds",

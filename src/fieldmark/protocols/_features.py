@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from fieldmark.data import ImageRef
-from fieldmark.embed import DeviceWorkers, Embedded, EmbedOptions, devices_for, embed, fill
+from fieldmark.embed import DeviceWorkers, Embedded, EmbedOptions, devices_for, embed
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.protocols._question import Workspace, refs_of
@@ -84,16 +84,6 @@ def embed_rows(
     ids = rows.get_column("id").to_list()
     row_of = {item: row for row, item in enumerate(ids) if is_ok[row]}
     return RowFeatures(features, row_of, embedded.bad, embedded.keys)
-
-
-def prefetch_rows(
-    model: Backbone, root: Path, rows: pl.DataFrame, workspace: Workspace, progress: Progress
-) -> None:
-    """Features of the rows into the cache, in one pass over the files; what these hold is noted in
-    the workspace. Images that cannot be read are told by `embed_rows`.
-    """
-    refs = [ref for images in refs_of(rows) for ref in images]
-    fill(model, root, refs, embed_options(workspace), progress)
 
 
 def _pooled(

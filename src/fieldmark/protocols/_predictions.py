@@ -40,6 +40,17 @@ class PartPredictions:
         return replace(self, seconds=seconds)
 
 
+def answer_frame(
+    rows: pl.DataFrame, predictions: Any, scores: Any, repeat: int = 0
+) -> pl.DataFrame:
+    """The rows' id, target and unit, and what was answered."""
+    return rows.select("id", "target", "unit").with_columns(
+        pl.Series("prediction", predictions, pl.String),
+        pl.Series("score", scores, pl.Float64),
+        pl.lit(repeat).alias("repeat"),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Reread:
     """A part whose answers are read as something else now."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import polars as pl
 
+from fieldmark.errors import FieldmarkError
 from fieldmark.metrics import Metric, fill_values, load_metric, wrong_answers
 from fieldmark.registry import short_name
 from fieldmark.stats import Items, code_labels, estimate, interval
@@ -154,18 +155,33 @@ def _score(view: _View, rows: pl.DataFrame, name: str, metric: Metric, is_primar
         score="mean" if is_mean else "pooled",
         repeat=rows["repeat"].to_numpy(),
     )
-    prediction = rows["prediction"].to_numpy()
+    n = rows.select("part", "id").n_unique()
+    score = make_score(short_name(name), items, rows["prediction"].to_numpy(), metric, n)
+    return replace(score, part=view.name, is_primary=is_primary)
+
+
+def known_metric(name: str) -> Metric | None:
+    """None for a metric that is not here: only its task knows it, or its file is gone."""
+    try:
+        return load_metric(name)
+    except FieldmarkError:
+        return None
+
+
+def make_score(
+    name: str, items: Items, prediction: np.ndarray, metric: Metric, n: int, part: str = ""
+) -> Score:
+    """The score of `n` photos' answers, with its interval."""
     ends = interval(items, prediction, metric)
     return Score(
-        metric=short_name(name),
-        value=estimate(items, prediction, metric),
-        part=view.name,
+        name,
+        estimate(items, prediction, metric),
+        part,
         low=None if ends.why else ends.low,
         high=None if ends.why else ends.high,
-        n=rows.select("part", "id").n_unique(),
+        n=n,
         n_units=ends.n_units,
         method=ends.method,
-        is_primary=is_primary,
         higher_is_better=metric.direction == "up",
         is_fraction=metric.bounds == (0.0, 1.0),
         warning=ends.why,

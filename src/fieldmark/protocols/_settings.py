@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NewType
 
-from fieldmark.errors import UsageError, closest
+from fieldmark.errors import UsageError, meant
 
 OtherModel = NewType("OtherModel", str)
 """a setting that names a further language model, which is checked like the others"""
@@ -143,10 +143,8 @@ def make_settings(cls: type, values: Mapping[str, Any], protocol: str) -> Any:
     fields_of = {setting.name: setting for setting in settings_of(cls)}
     for name, value in values.items():
         if name not in fields_of:
-            near = closest(name, fields_of, most=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
             raise UsageError(
-                f"{name!r} is not a setting of `{protocol}`.{hint} "
+                f"{name!r} is not a setting of `{protocol}`.{meant(name, fields_of)} "
                 f"Its settings: {', '.join(fields_of)}."
             )
         expected = fields_of[name].problem(value) if value is not None else ""

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.errors import FieldmarkError
 from fieldmark.metrics import Metric, known_metrics, load_metric
-from fieldmark.protocols._score import values_by_item
+from fieldmark.protocols._score import known_metric, values_by_item
 from fieldmark.registry import short_name
 from fieldmark.store import Run, Store
 
@@ -23,11 +22,8 @@ def value_problems(task: Task, protocol: str) -> list[str]:
     """That a metric of the task is of labels, which such a protocol gives none of."""
     problems = []
     for key, name in (("metric", task.metric), *(("also", name) for name in task.also)):
-        try:
-            is_valued = load_metric(name).uses == "value"
-        except FieldmarkError:  # told as a problem of the task
-            continue
-        if not is_valued:
+        known = known_metric(name)  # None: told as a problem of the task
+        if known is not None and known.uses != "value":
             metrics = [other for other in known_metrics() if load_metric(other).uses == "value"]
             lists = ", ".join(other for other in metrics if not other.endswith("_accuracy"))
             problems.append(

@@ -15,16 +15,11 @@ from fieldmark import exports
 
 if TYPE_CHECKING:
     from fieldmark.report.compare.models import ComparedTask, compare_models
-    from fieldmark.report.compare.power import (
-        measured_spread,
-        needed_text,
-        needed_units,
-        plain_needed,
-    )
+    from fieldmark.report.compare.power import measured_spread, needed_text, needed_units
     from fieldmark.report.compare.published import match_published, plain_published, published_text
     from fieldmark.report.compare.text import comparison_text, plain_comparison
     from fieldmark.report.providers import is_valued, register_report_provider
-    from fieldmark.report.rows import Row, Table, read_table
+    from fieldmark.report.rows import Table, read_table
     from fieldmark.report.table.layout import align
     from fieldmark.report.table.notes import fit_lines, plain_fits
     from fieldmark.report.table.ranking import plain_standings
@@ -41,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = [
     "STORED",
     "ComparedTask",
-    "Row",
     "Table",
     "align",
     "compare_models",
@@ -56,7 +50,6 @@ __all__ = [
     "part_table",
     "plain_comparison",
     "plain_fits",
-    "plain_needed",
     "plain_published",
     "plain_rows",
     "plain_standings",

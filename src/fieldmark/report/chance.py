@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fieldmark.errors import FieldmarkError
-from fieldmark.report.providers import is_valued, pairing_metric
+from fieldmark.report.providers import is_valued, metric_here
 from fieldmark.store import PartRecord, Run, Store, canonical_json
 
 if TYPE_CHECKING:
@@ -71,10 +70,7 @@ def chance_level(store: Store, run: Run, name: str) -> ChanceLevel | None:
     """Of accuracy and of macro accuracy; None of other metrics, and where answers are free."""
     from fieldmark.report.compare.paired import score_rule
 
-    try:
-        metric = pairing_metric(store, run, name)
-    except FieldmarkError:  # a user's own metric whose file is not here
-        return None
+    metric = metric_here(store, run, name)
     form = metric.closed_form if metric and metric.uses == "prediction" else ""
     if form not in ("right", "recall"):
         return None
@@ -167,10 +163,19 @@ def _of_classes(store: Store, run: Run, parts: Sequence[PartRecord]) -> list[_Gu
     return guesses
 
 
-def options_shown(store: Store, run: Run) -> tuple[int, int, bool]:
-    """Of a run with options: how many at most (0: none), in how many rotations of them, and
-    whether every photo had all of its part's.
-    """
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What a language model chose from."""
+
+    n: int
+    """options at most; 0: it answered in words of its own"""
+    n_turns: int
+    """rotations of them, all of which must be right"""
+    is_all: bool
+    """were all labels offered?"""
+
+
+def _offered(store: Store, run: Run) -> _Offer:
     offered: dict[str, set[str]] = {}
     fewest: dict[str, int] = {}
     most, n_turns = 0, 1
@@ -181,7 +186,7 @@ def options_shown(store: Store, run: Run) -> tuple[int, int, bool]:
         fewest[part] = min(fewest.get(part, len(options)), len(options))
         most, n_turns = max(most, len(options)), max(n_turns, len(info.get("turns") or ()))
     is_all = most > 0 and all(fewest[part] == len(every) for part, every in offered.items())
-    return most, n_turns, is_all
+    return _Offer(most, n_turns, is_all)
 
 
 def n_classes(store: Store, run: Run) -> int:
@@ -248,18 +253,6 @@ OPTIONS = "\noptions="
 """what the heading of a column ends with, before their number"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    """What a language model chose from."""
-
-    n: int
-    """options at most; 0: it answered in words of its own"""
-    n_turns: int
-    """rotations of them, all of which must be right"""
-    is_all: bool
-    """were all labels offered?"""
-
-
 def by_options(store: Store, rows: Sequence[Row]) -> list[Row]:
     """The rows in columns of one number of options; models that chose among all classes keep the
     plain heading.
@@ -268,7 +261,7 @@ def by_options(store: Store, rows: Sequence[Row]) -> list[Row]:
     keys = [settings_key(row) for row in rows]
     for row, key in zip(rows, keys, strict=True):
         if key not in offer_of:
-            offer_of[key] = _Offer(*options_shown(store, row.run)) if _chooses(store, row) else None
+            offer_of[key] = _offered(store, row.run) if _chooses(store, row) else None
     if not any(offer_of.values()):
         return list(rows)
     offers = [offer_of[key] for key in keys]
@@ -289,10 +282,7 @@ def _chooses(store: Store, row: Row) -> bool:
     """Was a language model asked for a label?"""
     if is_valued(row.run) or not is_asked(store.finished_parts(row.run.id)):
         return False
-    try:
-        metric = pairing_metric(store, row.run, row.score.metric)
-    except FieldmarkError:  # a user's own metric whose file is not here
-        return True
+    metric = metric_here(store, row.run, row.score.metric)
     return metric is None or metric.uses == "prediction"
 
 

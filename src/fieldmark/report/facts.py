@@ -202,15 +202,11 @@ def _noted(store: Store, rows: Sequence[Row], fact: str, models: set[str]) -> di
     for row in sorted(rows, key=lambda row: row.run.finished or "", reverse=True):
         if row.model not in models or row.model in noted:
             continue
-        infos = [part.info or {} for part in store.finished_parts(row.run.id)]
-        numbers = [info[fact] for info in infos if _is_positive(info.get(fact))]
+        values = [(part.info or {}).get(fact) for part in store.finished_parts(row.run.id)]
+        numbers = [value for value in values if isinstance(value, int | float) and value > 0]
         if numbers:
             noted[row.model] = float(max(numbers))
     return noted
-
-
-def _is_positive(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
 # --- signature: the line under a table ---

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
+from fieldmark.errors import FieldmarkError
 from fieldmark.registry import Registry
 from fieldmark.store import Run, Score, Store
 
@@ -98,6 +99,14 @@ def pairing_metric(store: Store, run: Run, name: str) -> Metric | None:
 
     provider = provider_of(run)
     return load_metric(name) if provider is None else provider.pairing_metric(store, run, name)
+
+
+def metric_here(store: Store, run: Run, name: str) -> Metric | None:
+    """The same; None too for a user's own metric whose file is not here any more."""
+    try:
+        return pairing_metric(store, run, name)
+    except FieldmarkError:
+        return None
 
 
 def why_not_paired(run: Run, name: str) -> str:

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fieldmark.errors import FieldmarkError, UnknownName
+from fieldmark.errors import UnknownName
 from fieldmark.report.chance import OPTIONS, ChanceLevel, at_one_size, by_options, with_chance
-from fieldmark.report.providers import is_valued, pairing_metric, why_not_paired
+from fieldmark.report.providers import is_valued, metric_here, pairing_metric, why_not_paired
 from fieldmark.report.run_labels import (
     Column,
     columns_of_runs,
@@ -36,7 +36,7 @@ from fieldmark.store import (
     Store,
     fewer_examples,
 )
-from fieldmark.words import grouped
+from fieldmark.words import counted, grouped
 
 if TYPE_CHECKING:
     from fieldmark.report.tiers import Study
@@ -164,15 +164,6 @@ class Row:
             return n_train, f"{n_train:,}"
         return (shots, f"{shots} per class") if shots else (math.inf, "all")
 
-    @property
-    def is_drawn(self) -> bool:
-        """Were some of the training images drawn? All of them are the same sample each time."""
-        return bool(self.run.spec.n_train or self.run.spec.settings.get("shots"))
-
-    @property
-    def is_drawn_once(self) -> bool:
-        return self.is_drawn and self.n_draws == 1
-
 
 def with_remarks(model: str, *remarks: str) -> str:
     """
@@ -248,31 +239,29 @@ def read_table(
     `compare` there is no study and no tier, which saves reading predictions.
     """
     where = where or RunFilter()
-    _check_names(store, where)
+    check_names(store, where, "fieldmark table")
     runs, n_superseded = current_runs(store, where)
     done = [run for run in runs if run.state == "done"]
     scores = store.scores(where)
-    columns, setups = (
-        columns_of_runs(done, where.folders, store.record),
-        setup_labels(done, store.record),
-    )
+    columns = columns_of_runs(done, where.folders, store.record)
+    setups = setup_labels(done, store.record)
     rows = _in_one_unit(_rows(done, scores, columns, setups, metric, by_part))
     rows = by_options(store, rows)
     if metric and done and not rows:
         metrics = {score.metric for run_scores in scores.values() for score in run_scores}
         raise UnknownName("metric of these runs", metric, metrics)
     rows, sizes = at_one_size(rows)
-    rows, apart = _drawn_apart(rows)
     rows, once = _counted_once(rows)
-    versions = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
     shown = list({row.run.id: row.run for row in rows}.values())
-    notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(versions), *once]
-    notes += [*apart, *mark_notes(rows), *_fewer_examples(store, rows)]
+    notes = [*superseded_note(n_superseded), *version_notes(shown)]
+    notes += data_notes((row.run.spec.task, row.data, row.is_counted) for row in rows)
+    notes += [*once, *mark_notes(rows), *_fewer_examples(store, rows)]
     study = None
     cells, n_fewer = join_runs(store, rows) if compare or not by_run else ([], 0)
     if not by_run:
         rows = cells
-        notes += fewer_note(n_fewer)
+        fewer = counted(n_fewer, "run with fewer repeats is", "runs with fewer repeats are")
+        notes += [f"{fewer} not shown (`fieldmark table --long` lists all)."] if n_fewer else []
     if compare and not by_part:
         from fieldmark.report.tiers import study_rows
 
@@ -280,7 +269,7 @@ def read_table(
         rows = [replace(row, tier=study.tier(row)) for row in rows]
         notes += [*sizes, *study.notes, *_without_tiers(store, rows)]
         rows = with_chance(store, rows)
-    rows = [_with_warnings(_with_outcomes(store, row)) for row in rows]
+    rows = [_with_runs_told(store, row) for row in rows]
     left_out: dict[str, tuple[str, ...]] = {}
     for run in sorted(runs, key=lambda run: run.state):
         if run.state != "done":
@@ -289,7 +278,7 @@ def read_table(
     return Table(tuple(rows), left_out, tuple(grouped(notes)), study)
 
 
-def current_runs(store: Store, where: RunFilter | None = None) -> tuple[list[Run], int]:
+def current_runs(store: Store, where: RunFilter | None) -> tuple[list[Run], int]:
     """The runs asked for that are not superseded, and how many are."""
     runs, superseded = store.runs(where or RunFilter()), store.superseded()
     current = [run for run in runs if run.id not in superseded]
@@ -301,10 +290,8 @@ def superseded_note(n: int) -> list[str]:
     >>> superseded_note(1)
     ['1 superseded run is not shown (its data changed since): `fieldmark runs ls`.']
     """
-    if n == 0:
-        return []
-    text = "run is not shown (its" if n == 1 else "runs are not shown (their"
-    return [f"{n:,} superseded {text} data changed since): `fieldmark runs ls`."]
+    runs = counted(n, "superseded run is not shown (its", "superseded runs are not shown (their")
+    return [f"{runs} data changed since): `fieldmark runs ls`."] if n else []
 
 
 def _rows(
@@ -318,11 +305,9 @@ def _rows(
     models = model_labels(runs)
     rows = []
     for run in runs:
-        metric_shown = metric or next(
-            (s.metric for s in scores.get(run.id, []) if s.is_primary), ""
-        )
-        column = columns[run.id]
-        whole = {score.metric: score.value for score in scores.get(run.id, []) if not score.part}
+        column, run_scores = columns[run.id], scores.get(run.id, [])
+        metric_shown = metric or next((s.metric for s in run_scores if s.is_primary), "")
+        whole = {score.metric: score.value for score in run_scores if not score.part}
         rows += [
             Row(
                 run, score, models[run.id], column.label, column.data, column.is_counted,
@@ -331,7 +316,7 @@ def _rows(
                 among=whole.get(AMONG_ANSWERED) if score.is_primary else None,
                 rates={name: whole[name] for name in RATES if name in whole},
             )
-            for score in scores.get(run.id, [])
+            for score in run_scores
             if score.metric == metric_shown and (by_part or not score.part)
         ]  # fmt: skip
     return rows
@@ -342,29 +327,28 @@ def answered_share(run: Run) -> float:
     return (run.n_ok or 0) / run.n_items if run.n_items else 1.0
 
 
-def _with_outcomes(store: Store, row: Row) -> Row:
-    if row.score.part or all(run.n_ok == run.n_items for run in row.runs):
-        return row
+def _with_runs_told(store: Store, row: Row) -> Row:
+    """With what became of its items, where not all were answered; and what is wrong with the data
+    of its runs stands with what is wrong with the interval.
+    """
     counts: Counter[str] = Counter()
-    for run in row.runs:
-        counts.update(store.outcomes(run.id))
-    return replace(row, outcomes=dict(counts))
-
-
-def _with_warnings(row: Row) -> Row:
-    """What is wrong with the data of its runs stands with what is wrong with the interval."""
+    if not row.score.part and any(run.n_ok != run.n_items for run in row.runs):
+        for run in row.runs:
+            counts.update(store.outcomes(run.id))
     lines = dict.fromkeys(line.rstrip(".") for run in row.runs for line in run.warnings)
-    if not lines:
-        return row
     warning = "; ".join(filter(None, [row.score.warning, *lines]))
-    return replace(row, score=replace(row.score, warning=warning))
+    return replace(row, outcomes=dict(counts), score=replace(row.score, warning=warning))
 
 
 def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """A task counts once: where it stands in several columns, the one with most models, of equal
     ones the first by its heading. That column comes first, drawings come last; and a line for each
-    that does not count.
+    that does not count. Drawings count only where there are no photos: no mean is over both.
     """
+    has_both = len({row.is_synthetic for row in rows}) > 1
+    rows = [
+        replace(row, is_counted=False) if has_both and row.is_synthetic else row for row in rows
+    ]
     columns: dict[str, dict[tuple[str, str], set[str]]] = {}
     for row in rows:
         column_models = columns.setdefault(row.run.spec.task, {})
@@ -379,36 +363,26 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
         "counts once" + (", and other options are another question." if OPTIONS in heading else ".")
         for heading, metric in sorted(spare)
     ]
-    counted = [replace(row, is_counted=False) if row.column_key in spare else row for row in rows]
+    if has_both:
+        notes.append(
+            "Drawn tasks are left out of means and ranks because this table has real photos."
+        )
+    kept = [replace(row, is_counted=False) if row.column_key in spare else row for row in rows]
     tasks = list(columns)
-    counted.sort(
+    kept.sort(
         key=lambda row: (row.is_synthetic, tasks.index(row.run.spec.task), not row.is_counted)
     )
-    return counted, notes
-
-
-def _drawn_apart(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """Drawings count only where there are no photos: no mean is over both."""
-    if len({row.is_synthetic for row in rows}) < 2:
-        return list(rows), []
-    note = "Drawn tasks are left out of means and ranks because this table has real photos."
-    apart = [replace(row, is_counted=False) if row.is_synthetic else row for row in rows]
-    return apart, [note]
+    return kept, notes
 
 
 def _in_one_unit(rows: Sequence[Row]) -> list[Row]:
     """Whether a task's own values are shares is told by the values, and so by each run: a column
     is shown in percent only where all its runs say so."""
-    mixed = {
-        (row.column, row.score.metric)
-        for row in rows
-        if is_valued(row.run) and not row.score.is_fraction
-    }
+    mixed = {row.column_key for row in rows if is_valued(row.run) and not row.score.is_fraction}
+    shares = [row.score.is_fraction and row.column_key not in mixed for row in rows]
     return [
-        replace(row, score=replace(row.score, is_fraction=False))
-        if (row.column, row.score.metric) in mixed
-        else row
-        for row in rows
+        replace(row, score=replace(row.score, is_fraction=is_share))
+        for row, is_share in zip(rows, shares, strict=True)
     ]
 
 
@@ -431,7 +405,7 @@ def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:
     columns: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if is_valued(row.run) and row.tier is None:
-            columns.setdefault((row.column, row.score.metric), []).append(row)
+            columns.setdefault(row.column_key, []).append(row)
     return [
         f"no tiers for {column_rows[0].heading}: {why_not_paired(column_rows[0].run, metric)}"
         for (_, metric), column_rows in columns.items()
@@ -439,17 +413,16 @@ def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _check_names(store: Store, where: RunFilter) -> None:
-    """A name that no run has is a slip, not an empty table."""
+def check_names(store: Store, where: RunFilter, listing: str) -> None:
+    """A name that no run has is a slip, not an empty table; `listing` is what lists the names."""
     runs = store.runs()
-    for pattern in where.models if runs else ():
-        if not store.runs(RunFilter(models=(pattern,))):
-            names = {*model_labels(runs).values(), *(model_name(run.spec) for run in runs)}
-            raise UnknownName("model in these results", pattern, names, "fieldmark table")
-    for pattern in where.tasks if runs else ():
-        if not store.runs(RunFilter(tasks=(pattern,))):
-            names = {run.spec.task for run in runs}
-            raise UnknownName("task in these results", pattern, names, "fieldmark table")
+    models = {*model_labels(runs).values(), *(model_name(run.spec) for run in runs)}
+    asked = [("model", pattern, models, RunFilter(models=(pattern,))) for pattern in where.models]
+    tasks = {run.spec.task for run in runs}
+    asked += [("task", pattern, tasks, RunFilter(tasks=(pattern,))) for pattern in where.tasks]
+    for kind, pattern, names, filtered in asked if runs else ():
+        if not store.runs(filtered):
+            raise UnknownName(f"{kind} in these results", pattern, names, listing)
 
 
 # --- rows of several runs ---
@@ -466,38 +439,23 @@ def join_runs(store: Store, rows: Sequence[Row]) -> tuple[list[Row], int]:
     fewer: set[int] = set()
     joined = []
     for cell_rows in cells.values():
-        by_seed: dict[int, Row] = {}
-        for row in sorted(
-            cell_rows, key=lambda row: (row.run.spec.repeats, row.run.finished or "")
-        ):
-            by_seed[row.run.spec.seed] = row
+        cell_rows.sort(key=lambda row: (row.run.spec.repeats, row.run.finished or ""))
+        by_seed = {row.run.spec.seed: row for row in cell_rows}
         kept = [row for _, row in sorted(by_seed.items())]
         fewer |= {row.run.id for row in cell_rows} - {row.run.id for row in kept}
         joined.append(kept[0] if len(kept) == 1 else _cell(store, kept))
     return joined, len(fewer)
 
 
-def fewer_note(n: int) -> list[str]:
-    if n == 0:
-        return []
-    text = "run with fewer repeats is" if n == 1 else "runs with fewer repeats are"
-    return [f"{n:,} {text} not shown (`fieldmark table --long` lists all)."]
-
-
-ONLY_MEAN = "only the mean over training samples is known here"
-
-
 def _cell(store: Store, rows: Sequence[Row]) -> Row:
     runs = tuple(row.run for row in rows)
-    newest = newest_first(runs)[0]
-    run_row = next(row for row in rows if row.run is newest)
+    run_row = rows[runs.index(newest_first(runs)[0])]
     score = None if run_row.score.part else _score_of_draws(store, runs, run_row.score)
     if score is None:
-        repeats = [row.run.spec.repeats for row in rows]
-        total = sum(n * row.score.value for n, row in zip(repeats, rows, strict=True))
-        score = replace(
-            run_row.score, value=total / sum(repeats), low=None, high=None, warning=ONLY_MEAN
-        )
+        total = sum(row.run.spec.repeats * row.score.value for row in rows)
+        mean = total / sum(run.spec.repeats for run in runs)
+        why = "only the mean over training samples is known here"
+        score = replace(run_row.score, value=mean, low=None, high=None, warning=why)
     among = [row.score.value if row.among is None else row.among for row in rows]
     return replace(
         run_row,
@@ -517,26 +475,15 @@ def _score_of_draws(store: Store, runs: Sequence[Run], score: Score) -> Score | 
     """The mean over the draws of all runs, with the interval over units and draws; None where the
     answers cannot be scored here.
     """
+    from fieldmark.protocols import make_score
     from fieldmark.report.compare.paired import read_paired
-    from fieldmark.stats import estimate, interval
 
-    try:
-        metric = pairing_metric(store, runs[0], score.metric)
-    except FieldmarkError:  # a user's own metric whose file is not here
-        return None
+    metric = metric_here(store, runs[0], score.metric)
     if metric is None:
         return None
     paired = read_paired(store, [runs], metric)
     if not len(paired.items.target):
         return None
-    limits = interval(paired.items, paired.answer_mn[0], paired.metric)
-    return replace(
-        score,
-        value=estimate(paired.items, paired.answer_mn[0], paired.metric),
-        low=None if math.isnan(limits.low) else limits.low,
-        high=None if math.isnan(limits.high) else limits.high,
-        n=len(set(zip(paired.answers.part, paired.answers.item, strict=True))),
-        n_units=limits.n_units,
-        method=limits.method,
-        warning=limits.why,
-    )
+    n = len(set(zip(paired.answers.part, paired.answers.item, strict=True)))
+    made = make_score(score.metric, paired.items, paired.answer_mn[0], paired.metric, n)
+    return replace(made, is_primary=score.is_primary, is_fraction=score.is_fraction)

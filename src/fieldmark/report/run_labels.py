@@ -78,6 +78,16 @@ def main_protocol(spec: RunSpec) -> str:
     return spec.protocol.partition("/")[0]
 
 
+def is_drawn(run: Run) -> bool:
+    """Were some of the training images drawn? All of them are the same sample each time."""
+    return bool(run.spec.n_train or run.spec.settings.get("shots"))
+
+
+def is_drawn_once(runs: Sequence[Run]) -> bool:
+    """Were they, and only once in runs that differ in their seed?"""
+    return is_drawn(runs[0]) and sum(run.spec.repeats for run in runs) == 1
+
+
 # --- models ---
 
 
@@ -349,7 +359,7 @@ class _DataVersions:
             root = self.roots.setdefault(run.spec.data, run.root)
             copies.setdefault(run.root, copies.get(root, root))  # a copy of the same data
         self.roots = {data: copies[root] for data, root in self.roots.items()}
-        rivals = _data_rivals(runs, facts_of)
+        rivals = [list(data) for data in _data_of_alike(runs, facts_of, {"data"}) if len(data) > 1]
         roots = {*self.roots.values()} - {""}
         self.words: dict[str, str] = {}
         """{} where the task has one version"""
@@ -361,7 +371,12 @@ class _DataVersions:
         pairs += _other_tables(runs, facts_of)
         if not pairs and len(roots) < 2:
             return
-        self.older = {data for data, other in pairs if self._is_before(data, other)}
+        order = list(self.roots)  # the newest first
+        self.older = {
+            data
+            for data, other in pairs
+            if self.roots[data] == self.roots[other] and order.index(other) < order.index(data)
+        }
         tails = _tails(roots)
         self.words = {data: self._words(data, tails) for data in self.roots}
         for rival_data in rivals:
@@ -375,10 +390,6 @@ class _DataVersions:
         data = run.spec.data
         return self.roots[data] == self.folder and data not in self.older
 
-    def _is_before(self, data: str, other: str) -> bool:
-        order = list(self.roots)  # the newest first
-        return self.roots[data] == self.roots[other] and order.index(other) < order.index(data)
-
     def _words(self, data: str, tails: Mapping[str, str]) -> str:
         folder = tails.get(self.roots[data])
         if folder is None:
@@ -386,13 +397,15 @@ class _DataVersions:
         return f"{folder}{_OLDER}" if data in self.older else folder
 
 
-def _data_rivals(runs: Sequence[Run], facts_of: Mapping[int, Mapping[str, Any]]) -> list[list[str]]:
-    """Data that differ although all else is the same, the question, the setup and the draw."""
+def _data_of_alike(
+    runs: Sequence[Run], facts_of: Mapping[int, Mapping[str, Any]], apart: Collection[str]
+) -> list[dict[str, None]]:
+    """The data of runs that differ in nothing but these facts."""
     data_of: dict[str, dict[str, None]] = {}
     for run in runs:
-        rest = canonical_json({k: v for k, v in facts_of[run.id].items() if k != "data"})
-        data_of.setdefault(rest, {})[run.spec.data] = None
-    return [list(rival_data) for rival_data in data_of.values() if len(rival_data) > 1]
+        rest = {k: v for k, v in facts_of[run.id].items() if k not in apart}
+        data_of.setdefault(canonical_json(rest), {})[run.spec.data] = None
+    return list(data_of.values())
 
 
 def _other_tables(
@@ -401,14 +414,9 @@ def _other_tables(
     """Pairs of data from different tables, of runs that differ in their draws at most: how many
     photos were drawn does not change the table, which is the first half of what stands for data.
     """
-    apart = {"data", *_DRAWN}
-    data_of: dict[str, dict[str, None]] = {}
-    for run in runs:
-        rest = {k: v for k, v in facts_of[run.id].items() if k not in apart}
-        data_of.setdefault(canonical_json(rest), {})[run.spec.data] = None
+    alike = _data_of_alike(runs, facts_of, {"data", *_DRAWN})
     table = {run.spec.data: run.spec.data.partition("-")[0] for run in runs}
-    several = [data for data in data_of.values() if len({table[one] for one in data}) > 1]
-    pairs = [pair for data in several for pair in permutations(data, 2)]
+    pairs = [pair for data in alike for pair in permutations(data, 2)]
     return [(one, two) for one, two in pairs if table[one] != table[two]]
 
 

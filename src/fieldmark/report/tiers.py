@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fieldmark.errors import FieldmarkError
-from fieldmark.report.providers import pairing_metric
+from fieldmark.report.providers import metric_here
+from fieldmark.report.table.layout import known
 from fieldmark.store import Store
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 ColumnKey = tuple[str, str]
 """a column: its heading and its metric"""
+LEAST_ASKED = 0.95
+"""share of the items that a row must have been asked to be compared with others"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,20 +196,19 @@ class ColumnErrors:
     """classes among the targets, where the metric is a mean over classes"""
 
 
-def read_errors(store: Store, rows: Sequence[Row]) -> ColumnErrors | None:
-    """The errors of rows of one column, on the items all of them were asked; None where nothing
-    compares them item by item.
+def read_errors(
+    store: Store, rows: Sequence[Row], least: float = LEAST_ASKED, with_blind: bool = True
+) -> ColumnErrors | None:
+    """The errors of rows of one column, on the items all of them were asked, without rows that were
+    asked less than the share `least`; None where nothing compares them item by item.
     """
-    from fieldmark.report.compare.paired import LEAST_ASKED, read_paired
+    from fieldmark.report.compare.paired import read_paired
 
-    try:
-        metric = pairing_metric(store, rows[0].run, rows[0].score.metric)
-    except FieldmarkError:  # a user's own metric whose file is not here
-        return None
+    metric = metric_here(store, rows[0].run, rows[0].score.metric)
     if metric is None:
         return None
-    paired = read_paired(store, [row.runs for row in rows], metric, LEAST_ASKED)
-    return errors_of(paired, rows[0].run.root)
+    paired = read_paired(store, [row.runs for row in rows], metric, least)
+    return errors_of(paired, rows[0].run.root, with_blind)
 
 
 def errors_of(paired: Paired, root: str, with_blind: bool = True) -> ColumnErrors:
@@ -217,15 +218,11 @@ def errors_of(paired: Paired, root: str, with_blind: bool = True) -> ColumnError
     from fieldmark.metrics import blind_answers
     from fieldmark.stats import errors
 
-    items, answers_mn, answers, metric = (
-        paired.items,
-        paired.answer_mn,
-        paired.answers,
-        paired.metric,
-    )
+    items, answers_mn, metric = paired.items, paired.answer_mn, paired.metric
     errors_shown = every = None
     if answers_mn.size:
-        part = answers.part if len(answers.part) == len(items.target) else None
+        has_parts = len(paired.answers.part) == len(items.target)
+        part = paired.answers.part if has_parts else None
         blind_n = blind_answers(items.target, metric, part) if with_blind else None
         if blind_n is None:
             errors_shown = errors(items, answers_mn, metric, paired.once_m)
@@ -240,7 +237,7 @@ def errors_of(paired: Paired, root: str, with_blind: bool = True) -> ColumnError
         paired.kept,
         tuple(paired.share_c.tolist()),
         root,
-        _photos(answers.item, items.unit) if root else frozenset(),
+        _photos(paired.answers.item, items.unit) if root else frozenset(),
         len(np.unique(items.target)) if metric.closed_form in ("recall", "f1") else None,
     )
 
@@ -265,7 +262,7 @@ def _column(column: ColumnErrors | None, rows: Sequence[Row]) -> ColumnStudy:
     letters: dict[str, str] = {}
     if len(column.kept) > 1:
         kept = [names[number] for number in column.kept]
-        letters = dict(zip(kept, tiers(errors_shown).letters, strict=True))
+        letters = dict(zip(kept, tiers(errors_shown), strict=True))
     return ColumnStudy(
         letters,
         blind,
@@ -320,18 +317,22 @@ def _standings(
     ]
     has_limits = not any(task.why for task in tasks)
     limits = [
-        (_known(one.low), _known(one.high)) if has_limits else (None, None)
+        (known(one.low), known(one.high)) if has_limits else (None, None)
         for one in score_intervals(joined)
     ]
+    elsewhere = [
+        None if math.isnan(low) else (int(low), int(high))
+        for low, high in rank_limits_elsewhere(by_photos).tolist()
+    ]
     return [
-        RowStanding(name, mean, low, high, is_best, (int(rank[0]), int(rank[1])), elsewhere)
-        for name, mean, (low, high), is_best, rank, elsewhere in zip(
+        RowStanding(name, mean, low, high, is_best, (int(rank[0]), int(rank[1])), other)
+        for name, mean, (low, high), is_best, rank, other in zip(
             names,
             joined.value_m.tolist(),
             limits,
             may_be_best(joined).tolist(),
             rank_limits(joined).tolist(),
-            _whole_ranks(rank_limits_elsewhere(by_photos)),
+            elsewhere,
             strict=True,
         )
     ]
@@ -350,15 +351,6 @@ def _is_beaten(every: Errors) -> bool:
     if is_ahead and pair.p[0] < 0.05 / (len(height_m) - 1):
         return True
     return not bool(may_be_best(every)[-1])
-
-
-def _known(limit: float) -> float | None:
-    """None for a limit that nobody vouches for."""
-    return None if math.isnan(limit) else limit
-
-
-def _whole_ranks(limits_m2: np.ndarray) -> list[tuple[int, int] | None]:
-    return [None if math.isnan(low) else (int(low), int(high)) for low, high in limits_m2.tolist()]
 
 
 def _complete(

@@ -38,12 +38,12 @@ class SchemaError(UsageError):
         """keys at the top that are wrong, missing or unknown, and those probably meant"""
 
 
-def validate(model: type[ModelT], located: Located, data: object = None) -> ModelT:
+def validate(model: type[ModelT], located: Located) -> ModelT:
     """The typed form of the file, or one `file:line` per problem."""
     from pydantic import ValidationError
 
     try:
-        return model.model_validate(located.data if data is None else data)
+        return model.model_validate(located.data)
     except ValidationError as error:
         problems = [
             (located.file(key) != located.path, located.line(key) or 0, located.where(key), text)

@@ -25,7 +25,7 @@ from fieldmark.stats.interval import (
     wilson,
     wilson_limits,
 )
-from fieldmark.stats.items import Items, code_labels, count_units, estimate
+from fieldmark.stats.items import LEVEL, Items, code_labels, count_units, estimate
 from fieldmark.stats.paired import (
     Comparison,
     compare,
@@ -34,15 +34,8 @@ from fieldmark.stats.paired import (
     compare_with,
     holm,
 )
-from fieldmark.stats.power import (
-    CORRELATION,
-    DISAGREEMENT,
-    UnitSpread,
-    detectable,
-    fewest_units,
-)
+from fieldmark.stats.power import CORRELATION, DISAGREEMENT, UnitSpread
 from fieldmark.stats.tiers import (
-    Tiers,
     kendall_tau,
     may_be_best,
     rank_limits,
@@ -54,12 +47,12 @@ from fieldmark.stats.tiers import (
 __all__ = [
     "CORRELATION",
     "DISAGREEMENT",
+    "LEVEL",
     "Comparison",
     "Errors",
     "Interval",
     "Items",
     "Resampling",
-    "Tiers",
     "UnitSpread",
     "code_labels",
     "compare",
@@ -67,10 +60,8 @@ __all__ = [
     "compare_pair",
     "compare_with",
     "count_units",
-    "detectable",
     "errors",
     "estimate",
-    "fewest_units",
     "holm",
     "interval",
     "jackknife_limits",

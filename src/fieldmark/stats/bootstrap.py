@@ -16,7 +16,7 @@ import numpy as np
 
 from fieldmark import draws
 from fieldmark.stats.interval import wilson
-from fieldmark.stats.items import Items, count_units
+from fieldmark.stats.items import LEVEL, Items, count_units
 
 _BLOCK_ENTRIES = 1 << 21
 
@@ -26,7 +26,7 @@ class Resampling:
     """How resamples are drawn; equal settings give equal intervals."""
 
     draws: int = 2000
-    level: float = 0.95
+    level: float = LEVEL
     seed: int = 0
     task: str = ""
     """part of the seed, so that tasks do not share their luck"""

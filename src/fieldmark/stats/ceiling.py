@@ -10,12 +10,16 @@ none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fieldmark.stats.items import LEVEL
+
 ALIKE = 0.6
 """correlation of right and wrong in a unit that no mistake has told anything of"""
+ICC_UNITS = 2
+"""units that the expected correlation of a unit's items counts for"""
 MOST_ADDED = 24
 """mistakes added in turn; more change nothing, as their degrees of freedom hardly grow"""
 
@@ -41,29 +45,26 @@ class UnitCounts:
     """independent items that say as much, where units are nearly right or wrong altogether"""
     expected: float
     """design effect where nothing is known"""
-    added_units: float
-    """that the expected design effect counts for"""
 
     def taken(self, at: np.ndarray) -> UnitCounts:
-        rows = (self.mass_m2[at], self.square_m2[at], self.robust_m[at], self.alone_m[at])
-        sizes = (self.n_effective, self.n_units, self.item, self.n_exact)
-        return UnitCounts(*rows, *sizes, self.expected, self.added_units)
+        by_model = ("mass_m2", "square_m2", "robust_m", "alone_m")
+        return replace(self, **{name: getattr(self, name)[at] for name in by_model})
 
-    def limit(self, model: int, side: int, far: float, level: float) -> float:
+    def limit(self, model: int, side: int, far: float) -> float:
         """How far from its end the limit of a score lies that would be `far` from it (0 to 1).
 
         Side 0: wrong answers, below 1; side 1: right answers, above 0.
         """
         mass, square = self.mass_m2[model, side], self.square_m2[model, side]
         # (α / 2)^(1 / K) right answers in a row: Clopper and Pearson's limit without a mistake.
-        exact = 1 - ((1 - level) / 2) ** (1 / self.n_exact)
+        exact = 1 - ((1 - LEVEL) / 2) ** (1 / self.n_exact)
         if mass <= 1e-12:
             return float(exact)
         is_scattered = mass < self.item * self.n_effective and square <= 1.01 * mass * self.item
-        nearest = self._with_more(model, side, level) if is_scattered else 1.0
+        nearest = self._with_more(model, side) if is_scattered else 1.0
         return float(max(min(far, nearest), exact))
 
-    def _with_more(self, model: int, side: int, level: float) -> float:
+    def _with_more(self, model: int, side: int) -> float:
         """The nearest limit with mistakes added in turn, each in a unit that has none."""
         from scipy.special import stdtrit  # slow to load, and most reports need none
 
@@ -83,8 +84,8 @@ class UnitCounts:
         # Design effect: the variance by units over that of independent items, drawn towards what is
         # expected of units of this size as long as few mistakes speak for it.
         effect_k = np.maximum(robust_k / alone_k, 1.0)
-        effect_k = (n_k * effect_k + self.added_units * self.expected) / (n_k + self.added_units)
-        t_k = stdtrit(n_k + self.added_units, (1 + level) / 2)
+        effect_k = (n_k * effect_k + ICC_UNITS * self.expected) / (n_k + ICC_UNITS)
+        t_k = stdtrit(n_k + ICC_UNITS, (1 + LEVEL) / 2)
         return float(_upper(mass_k, inside_k / (alone_k * effect_k), t_k).min())
 
 

@@ -20,9 +20,9 @@ from functools import cached_property
 
 import numpy as np
 
-from fieldmark.stats.ceiling import ALIKE, UnitCounts
+from fieldmark.stats.ceiling import ALIKE, ICC_UNITS, UnitCounts
 from fieldmark.stats.influence import ICC, Influence, form_of, influence, is_balanced, summed
-from fieldmark.stats.items import Items, Metric, members
+from fieldmark.stats.items import Items, Metric, members, number_rows
 from fieldmark.stats.rare_classes import (
     class_units,
     hidden_in_rare_classes,
@@ -34,8 +34,6 @@ ROLES = 0.5
 """correlation of what a photo adds as an example and as a test (simulated)"""
 MOST_TRAINED = 0.5
 """share of the items that a draw leaves out, beyond which they were not all trained on"""
-ICC_UNITS = 2
-"""units that the expected correlation of a unit's items counts for"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,23 +174,24 @@ def errors(
     stands for all; they are given the luck of the others' draws.
     """
     answers_mn = np.asarray(answers_mn)
-    if answers_mn.ndim != 2 or answers_mn.shape[1:] != np.shape(items.target):
+    is_fitting = answers_mn.ndim == 2 and answers_mn.shape[1:] == np.shape(items.target)
+    if not is_fitting or not answers_mn.size:
         raise ValueError(
             f"answers have the shape {answers_mn.shape}, target {np.shape(items.target)}: "
             "expected models × items."
         )
-    if not answers_mn.size:
-        raise ValueError(f"answers have the shape {answers_mn.shape}: expected models and items.")
     items, answers_mn = _without_copies(items, answers_mn)
     parts = influence(items, answers_mn, metric)
-    n_repeats = parts.value_mr.shape[1]
+    form, n_repeats, value_m = form_of(metric), parts.value_mr.shape[1], parts.value_mr.mean(axis=1)
+    bounds = getattr(metric, "bounds", (-np.inf, np.inf))
     unit_n, n_units = items.unit_codes(), int(items.unit_codes().max()) + 1
-    right_mn = _rights(items, answers_mn, metric, parts)
-    sources, residual_mu = _sources(parts, n_repeats, _gains(metric, parts, right_mn))
+    right_mn = gain_mn = _rights(items, answers_mn, form, parts)
+    if gain_mn is None and form == "mean" and np.isfinite(bounds[1] - bounds[0]):
+        gain_mn = (parts.mark_mn - bounds[0]) / (bounds[1] - bounds[0])
+    sources, residual_mu = _sources(parts, n_repeats, gain_mn)
     if n_repeats > 1:
         draws, factor = _with_once(sources[1], n_repeats, once_m), _both_roles(parts)
         sources = (sources[0].scaled(factor), draws.scaled(factor))
-    bounds = getattr(metric, "bounds", (-np.inf, np.inf))
     if (uses := getattr(metric, "uses", "")) in ("kinds", "score"):
         units = sources[0]
         if uses == "score":
@@ -200,31 +199,36 @@ def errors(
             own_freedom_m = np.full(len(answers_mn), rare)
             units = replace(units, own_freedom_m=own_freedom_m, freedom=min(units.freedom, rare))
         else:
-            units = _with_unseen(units, parts.value_mr.mean(axis=1), residual_mu, bounds)
+            units = _with_unseen(units, value_m, residual_mu, bounds)
         sources = (units, *sources[1:])
     is_alone = n_units == len(unit_n) and n_repeats == 1
-    is_share = form_of(metric) in ("right", "mean") and items.score == "pooled"
-    by_class = form_of(metric) in ("recall", "f1")
+    is_share = form in ("right", "mean") and items.score == "pooled"
+    by_class = form in ("recall", "f1")
+    has_names = items.unit is not None and residual_mu.shape[1] == n_units
+    heaviest = float(np.bincount(parts.unit_n, parts.weight_n).max()) / n_repeats
+    n_alike = n_repeats / np.sqrt(parts.weight_n @ parts.weight_n)
+    # A repeat asks about the same items again.
+    n_items = int(np.bincount(items.repeat_codes()).max())
     return Errors(
-        value_m=np.clip(parts.value_mr.mean(axis=1), *bounds),
+        value_m=np.clip(value_m, *bounds),
         sources=sources,
-        n=_count_items(items),
+        n=n_items,
         n_units=n_units,
         n_repeats=n_repeats,
-        n_effective=_n_items(parts),
+        n_effective=float(n_alike**2) / _expected_effect(parts),
         bounds=bounds,
         is_up=getattr(metric, "direction", "up") == "up",
         residual_mu=residual_mu,
-        unit_u=_names(items, n_units) if residual_mu.shape[1] == n_units else None,
+        unit_u=np.asarray(items.unit)[number_rows(unit_n)[0]] if has_names else None,
         marks=(_marks(parts),),
-        largest=_largest(parts) if form_of(metric) in ("right", "recall") else np.inf,
+        largest=heaviest if form in ("right", "recall") else np.inf,
         right_mn=right_mn if is_alone and is_share else None,
-        is_stratified=form_of(metric) == "right" and is_balanced(items),
+        is_stratified=form == "right" and is_balanced(items),
         slack_m2=hidden_in_rare_classes(items, right_mn)
         if by_class and right_mn is not None
         else None,
         class_k=class_units(items) if by_class else None,
-        counts=_counts(parts, right_mn, residual_mu) if form_of(metric) != "f1" else None,
+        counts=_counts(parts, right_mn, residual_mu) if form != "f1" else None,
         why=no_interval(items, metric),
     )
 
@@ -248,14 +252,10 @@ def _without_copies(items: Items, answers_mn: np.ndarray) -> tuple[Items, np.nda
     return once, answers_mn[:, first]
 
 
-def _rights(
-    items: Items, answers_mn: np.ndarray, metric: Metric, parts: Influence
-) -> np.ndarray | None:
+def _rights(items: Items, answers_mn: np.ndarray, form: str, parts: Influence) -> np.ndarray | None:
     """Right or wrong (1 or 0) of every item; None where answers are worth more or less."""
-    form = form_of(metric)
-    if form == "mean" and np.isin(parts.mark_mn, (0, 1)).all():
-        return parts.mark_mn
-    if form in ("right", "recall"):
+    is_binary = form == "mean" and np.isin(parts.mark_mn, (0, 1)).all()
+    if is_binary or form in ("right", "recall"):
         return parts.mark_mn
     return (answers_mn == np.asarray(items.target)).astype(np.float32) if form == "f1" else None
 
@@ -276,32 +276,6 @@ def _with_unseen(
     )
     more_m = (np.minimum(weight_m, 1.0) * (bounds[1] - bounds[0])) ** 2 / 2
     return replace(units, own_m=units.own_m + more_m, cov_mm=units.cov_mm + np.diag(more_m / 4))
-
-
-def _gains(metric: Metric, parts: Influence, right_mn: np.ndarray | None) -> np.ndarray | None:
-    """How good every answer is, 0 to 1; None where that is not known."""
-    least, most = getattr(metric, "bounds", (-np.inf, np.inf))
-    if right_mn is not None or form_of(metric) != "mean" or not np.isfinite(most - least):
-        return right_mn
-    return np.asarray((parts.mark_mn - least) / (most - least))
-
-
-def _largest(parts: Influence) -> float:
-    return float(np.bincount(parts.unit_n, parts.weight_n).max()) / int(parts.value_mr.shape[1])
-
-
-def _count_items(items: Items) -> int:
-    """Items asked about in all repeats together; a repeat asks about the same ones again."""
-    return int(np.bincount(items.repeat_codes()).max())
-
-
-def _names(items: Items, n_units: int) -> np.ndarray | None:
-    if items.unit is None:
-        return None
-    first_u = np.zeros(n_units, np.intp)
-    unit_n = items.unit_codes()
-    first_u[unit_n[::-1]] = np.arange(len(unit_n))[::-1]
-    return np.asarray(items.unit)[first_u]
 
 
 def _marks(parts: Influence) -> np.ndarray:
@@ -399,7 +373,6 @@ def _counts(
         item=squared / float(parts.weight_n.sum()),
         n_exact=1 / (squared * _expected_effect(parts, ALIKE)),
         expected=_expected_effect(parts),
-        added_units=ICC_UNITS,
     )
 
 
@@ -408,12 +381,6 @@ def _expected_effect(parts: Influence, icc: float = ICC) -> float:
     share_u = np.bincount(parts.unit_n, parts.weight_n)
     alike = float(share_u @ share_u) / float(parts.weight_n @ parts.weight_n)
     return 1 + icc * (alike - 1)
-
-
-def _n_items(parts: Influence) -> float:
-    """Independent items that would weigh as much as these."""
-    n = parts.value_mr.shape[1] / np.sqrt(parts.weight_n @ parts.weight_n)
-    return float(n**2) / _expected_effect(parts)
 
 
 def _n_effective(part_mu: np.ndarray) -> np.ndarray:
@@ -504,10 +471,8 @@ def join(tasks: Sequence[Errors], photos: Sequence[Hashable]) -> Errors:
 
 def _inflation(task: Errors) -> float:
     """How much larger than the robust estimate the variance was taken, in the middle of models."""
-    robust_m = np.diag(task.sources[0].cov_mm)
-    ratio_m = np.divide(
-        task.sources[0].own_m, robust_m, out=np.ones(len(robust_m)), where=robust_m > 0
-    )
+    own_m, robust_m = task.sources[0].own_m, np.diag(task.sources[0].cov_mm)
+    ratio_m = np.divide(own_m, robust_m, out=np.ones(len(robust_m)), where=robust_m > 0)
     return float(np.median(ratio_m))
 
 

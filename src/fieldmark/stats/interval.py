@@ -16,7 +16,7 @@ from statistics import NormalDist
 import numpy as np
 
 from fieldmark.stats.covariance import Errors, errors
-from fieldmark.stats.items import Items, Metric
+from fieldmark.stats.items import LEVEL, Items, Metric
 
 # --- a share: Wilson, J. Am. Stat. Assoc. 22 (1927) 209-212 ---
 
@@ -41,7 +41,7 @@ class Interval:
         return (self.high - self.low) / 2
 
 
-def wilson(hits: int, n: int, level: float = 0.95) -> Interval:
+def wilson(hits: int, n: int, level: float = LEVEL) -> Interval:
     """Wilson's score interval for a share; without any item, all of [0, 1].
 
     >>> round(wilson(9, 10).low, 3)
@@ -65,28 +65,25 @@ def wilson_limits(share: float, n: float, z: float) -> tuple[float, float]:
     return low, high
 
 
-LEVEL = 0.95
 _NO_UNITS = "fewer than two independent units"
 
 
-def interval(
-    items: Items, prediction: np.ndarray, metric: Metric, level: float = LEVEL
-) -> Interval:
+def interval(items: Items, prediction: np.ndarray, metric: Metric) -> Interval:
     """The interval of one score."""
     if not len(items.target):
         low, high = getattr(metric, "bounds", (-math.inf, math.inf))
         return Interval(low, high, "no items", 0, 0)
-    return score_intervals(errors(items, np.asarray(prediction)[None], metric), level)[0]
+    return score_intervals(errors(items, np.asarray(prediction)[None], metric))[0]
 
 
-def score_intervals(scores: Errors, level: float = LEVEL) -> list[Interval]:
+def score_intervals(scores: Errors) -> list[Interval]:
     """The intervals of all scores."""
-    return [_interval(scores, model, level) for model in range(len(scores.value_m))]
+    return [_interval(scores, model) for model in range(len(scores.value_m))]
 
 
-def _interval(scores: Errors, model: int, level: float) -> Interval:
+def _interval(scores: Errors, model: int) -> Interval:
     if scores.right_mn is not None and not (scores.why or scores.is_stratified):
-        return wilson(int(scores.right_mn[model].sum()), scores.n, level)
+        return wilson(int(scores.right_mn[model].sum()), scores.n)
     why = scores.why or ("" if scores.n_units > 1 else _NO_UNITS)
     if why:
         return Interval(math.nan, math.nan, "none", scores.n, scores.n_units, why)
@@ -94,16 +91,16 @@ def _interval(scores: Errors, model: int, level: float) -> Interval:
     freedom = max(float(scores.own_freedom_m[model]), 1.0)
     least, most = scores.bounds
     if math.isinf(least) or math.isinf(most):
-        half = student(freedom, level) * math.sqrt(variance)
+        half = student(freedom) * math.sqrt(variance)
         low, high = max(value - half, least), min(value + half, most)
     else:
         share = (value - least) / (most - least)
         variance /= (most - least) ** 2
-        low, high = _share_limits(share, variance, freedom, scores.n_effective, level)
+        low, high = _share_limits(share, variance, freedom, scores.n_effective)
         # Near an end a variance of few mistakes knows little: exact limits (ceiling.py).
         if scores.counts is not None:
-            low = 1 - scores.counts.limit(model, 0, 1 - low, level)
-            high = scores.counts.limit(model, 1, high, level)
+            low = 1 - scores.counts.limit(model, 0, 1 - low)
+            high = scores.counts.limit(model, 1, high)
         # Classes whose few items agree by luck may hide a spread (rare_classes.py).
         if scores.slack_m2 is not None:
             low = min(low, max(0.0, share - float(scores.slack_m2[model, 0])))
@@ -114,18 +111,18 @@ def _interval(scores: Errors, model: int, level: float) -> Interval:
 
 
 def _share_limits(
-    share: float, variance: float, freedom: float, n_effective: float, level: float
+    share: float, variance: float, freedom: float, n_effective: float
 ) -> tuple[float, float]:
     # As many independent items as would spread so much, p(1 - p) / variance (Kish 1965), take the
     # place of n in Wilson's formula (1927).
     inside = share * (1 - share)
     if variance <= 1e-15 or inside <= 0:  # all right, or all wrong
-        return wilson_limits(share, n_effective, student(freedom, level))
-    return wilson_limits(share, inside / variance, student(freedom, level))
+        return wilson_limits(share, n_effective, student(freedom))
+    return wilson_limits(share, inside / variance, student(freedom))
 
 
-def student(freedom: float, level: float) -> float:
-    """The quantile of Student's t that the middle `level` of its law ends at."""
+def student(freedom: float) -> float:
+    """The quantile of Student's t that the middle 95 % of its law end at."""
     from scipy.special import stdtrit  # slow to load, and most reports need none
 
-    return float(stdtrit(freedom, (1 + level) / 2))
+    return float(stdtrit(freedom, (1 + LEVEL) / 2))

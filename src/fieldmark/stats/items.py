@@ -8,6 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+LEVEL = 0.95
+"""share of cases in which an interval holds the truth; two models are told apart where p is less
+than the rest"""
 Metric = Callable[..., float]
 """f(target, prediction, weight) -> float"""
 

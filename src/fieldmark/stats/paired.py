@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fieldmark.stats.covariance import Errors, errors
-from fieldmark.stats.interval import LEVEL, student, wilson
-from fieldmark.stats.items import Items, Metric
+from fieldmark.stats.interval import student, wilson
+from fieldmark.stats.items import LEVEL, Items, Metric
 from fieldmark.stats.power import ADDED_UNITS, UnitSpread, detectable
 from fieldmark.stats.rare_classes import hidden_from_pair, may_hide
 
@@ -63,7 +63,7 @@ class Comparison:
     """the smallest difference these items would show 4 times in 5; infinite where none"""
     direction: str
     """"up": more is better; or "down" """
-    level: float
+    level: float = LEVEL
     is_graded: bool = False
     """few even units with graded differences: Student's t alone, nothing added"""
 
@@ -75,7 +75,7 @@ class Comparison:
     @property
     def is_clear(self) -> bool:
         """Whether the units tell the two apart."""
-        return self.p <= 1 - self.level
+        return self.p <= 1 - LEVEL
 
     @property
     def spread(self) -> UnitSpread:
@@ -86,50 +86,31 @@ class Comparison:
             self.n_units,
             self.n_discordant,
             self.difference,
-            self.level,
             (self.se_draws, self.n_repeats),
             self.is_graded,
         )
 
 
-def compare(
-    items: Items, a: np.ndarray, b: np.ndarray, metric: Metric, level: float = LEVEL
-) -> Comparison:
+def compare(items: Items, a: np.ndarray, b: np.ndarray, metric: Metric) -> Comparison:
     """How much higher model a's predictions score than model b's, and how sure that is."""
     if not len(items.target):
         nan, direction = math.nan, getattr(metric, "direction", "up")
+        counts = (0, 0, 0, 0)
         return Comparison(
-            nan,
-            nan,
-            nan,
-            1.0,
-            "t",
-            "no items",
-            0,
-            0,
-            0,
-            0,
-            nan,
-            0.0,
-            0.0,
-            math.inf,
-            direction,
-            level,
+            nan, nan, nan, 1.0, "t", "no items", *counts, nan, 0.0, 0.0, math.inf, direction
         )
-    return compare_pair(errors(items, np.stack([a, b]), metric), 0, 1, level)
+    return compare_pair(errors(items, np.stack([a, b]), metric), 0, 1)
 
 
-def compare_pair(scores: Errors, a: int, b: int, level: float = LEVEL) -> Comparison:
+def compare_pair(scores: Errors, a: int, b: int) -> Comparison:
     """Two of the models whose scores these are."""
-    return compare_many(scores, a, [b], level)[0]
+    return compare_many(scores, a, [b])[0]
 
 
-def compare_many(
-    scores: Errors, a: int, others: Sequence[int], level: float = LEVEL
-) -> list[Comparison]:
+def compare_many(scores: Errors, a: int, others: Sequence[int]) -> list[Comparison]:
     """One model minus each of the others: the same numbers as pair by pair, sooner."""
     other_k = np.asarray(others, np.intp)
-    pairs = compare_with(scores, a, other_k, level)
+    pairs = compare_with(scores, a, other_k)
     draws_k = np.zeros(len(other_k))
     for source in scores.sources:
         if source.is_of_draws:
@@ -137,19 +118,13 @@ def compare_many(
     limits = (pairs.difference, pairs.low, pairs.high, pairs.p)
     columns = (*limits, pairs.se, pairs.freedom, pairs.n_discordant, draws_k, pairs.is_graded)
     numbers_kc = np.stack(columns, axis=1).tolist()
-    return [_comparison(scores, numbers, level) for numbers in numbers_kc]
+    return [_comparison(scores, numbers) for numbers in numbers_kc]
 
 
-def _comparison(scores: Errors, numbers: Sequence[float], level: float) -> Comparison:
+def _comparison(scores: Errors, numbers: Sequence[float]) -> Comparison:
     difference, low, high, p, se, freedom, n_discordant, draws, is_graded = numbers
     smallest = detectable(
-        se,
-        freedom,
-        scores.n_units,
-        int(n_discordant),
-        level=level,
-        difference=difference,
-        is_graded=bool(is_graded),
+        se, freedom, scores.n_units, int(n_discordant), difference, bool(is_graded)
     )
     is_split = scores.right_mn is not None
     return Comparison(
@@ -168,7 +143,6 @@ def _comparison(scores: Errors, numbers: Sequence[float], level: float) -> Compa
         freedom=freedom,
         detectable=smallest if smallest <= scores.bounds[1] - scores.bounds[0] else math.inf,
         direction="up" if scores.is_up else "down",
-        level=level,
         is_graded=bool(is_graded),
     )
 
@@ -192,13 +166,11 @@ class Differences:
     is_graded: np.ndarray
 
 
-def compare_with(
-    scores: Errors, model: int, others: np.ndarray, level: float = LEVEL
-) -> Differences:
+def compare_with(scores: Errors, model: int, others: np.ndarray) -> Differences:
     """A model minus each of the others."""
     difference_k = scores.value_m[model] - scores.value_m[others]
     if scores.right_mn is not None:
-        return _by_split(scores, model, others, level)
+        return _by_split(scores, model, others)
     n_k = scores.n_discordant(model, others)
     is_graded_k = _is_graded(scores, model, others, n_k)
     # Two discordant units more, one for each side: variance × (1 + 2 / n) (Bonett and Price 2012).
@@ -206,13 +178,15 @@ def compare_with(
     se_k = np.sqrt(scores.pair_mm[model, others] * (1 + added_k))
     freedom_k = np.clip(scores.pair_freedom_mm[model, others], 1.0, n_k + 2)
     p_k = _student_p(difference_k, se_k, freedom_k)
-    p_k = np.maximum(p_k, np.where(is_graded_k, 0.0, _fewest(n_k)))
+    # The least p that so many units can have: as many coins all falling the same way.
+    least_k = np.where(n_k > 0, 2.0 ** (1 - np.minimum(n_k, 60.0)), 1.0)
+    p_k = np.maximum(p_k, np.where(is_graded_k, 0.0, least_k))
     # Where no unit differed: Wilson's limit for an event that n units never showed.
-    unseen = wilson(0, scores.n_units, level).high
-    half_k = np.array([student(freedom, level) for freedom in freedom_k]) * se_k
+    unseen = wilson(0, scores.n_units).high
+    half_k = np.array([student(freedom) for freedom in freedom_k]) * se_k
     half_k = np.where(se_k > 1e-12, half_k, unseen)
-    pairs = _pairs(scores, difference_k, half_k, p_k, (se_k, freedom_k, n_k, is_graded_k), level)
-    return _with_rare_classes(scores, model, others, pairs, level)
+    pairs = _pairs(scores, difference_k, half_k, p_k, (se_k, freedom_k, n_k, is_graded_k))
+    return _with_rare_classes(scores, model, others, pairs)
 
 
 def _is_graded(scores: Errors, model: int, others: np.ndarray, n_k: np.ndarray) -> np.ndarray:
@@ -238,18 +212,12 @@ def _student_p(difference_k: np.ndarray, se_k: np.ndarray, freedom_k: np.ndarray
     return np.asarray(np.where(np.abs(difference_k) < 1e-12, 1.0, p_k))
 
 
-def _fewest(n_k: np.ndarray) -> np.ndarray:
-    """The least p that so many units can have: as many coins all falling the same way."""
-    return np.asarray(np.where(n_k > 0, 2.0 ** (1 - np.minimum(n_k, 60.0)), 1.0))
-
-
 def _pairs(
     scores: Errors,
     difference_k: np.ndarray,
     half_k: np.ndarray,
     p_k: np.ndarray,
     rest: tuple[np.ndarray, ...],
-    level: float,
     centre_k: np.ndarray | None = None,
 ) -> Differences:
     """With limits that hold 0 where p says so, within the bounds of a difference."""
@@ -258,14 +226,14 @@ def _pairs(
     reach = most - least if np.isfinite(most - least) else np.inf
     low_k = np.minimum(np.maximum(centre_k - half_k, -reach), difference_k)
     high_k = np.maximum(np.minimum(centre_k + half_k, reach), difference_k)
-    is_open = p_k > 1 - level
+    is_open = p_k > 1 - LEVEL
     low_k = np.where(is_open, np.minimum(low_k, 0.0), low_k)
     high_k = np.where(is_open, np.maximum(high_k, 0.0), high_k)
     return Differences(difference_k, low_k, high_k, p_k, *rest)
 
 
 def _with_rare_classes(
-    scores: Errors, model: int, others: np.ndarray, pairs: Differences, level: float
+    scores: Errors, model: int, others: np.ndarray, pairs: Differences
 ) -> Differences:
     """Limits no closer than what classes in which both fared alike may hide; 0 stays where p puts
     it."""
@@ -278,7 +246,7 @@ def _with_rare_classes(
     for k in np.flatnonzero(half_k < most):
         is_apart_u = scores.marks[0][model] != scores.marks[0][others[k]]
         difference, hidden = pairs.difference[k], hidden_from_pair(scores.class_k, is_apart_u)
-        is_open = pairs.p[k] > 1 - level
+        is_open = pairs.p[k] > 1 - LEVEL
         if is_open or difference < 0:
             low_k[k] = min(low_k[k], difference - hidden)
         if is_open or difference > 0:
@@ -286,7 +254,7 @@ def _with_rare_classes(
     return replace(pairs, low=low_k, high=high_k)
 
 
-def _by_split(scores: Errors, model: int, others: np.ndarray, level: float) -> Differences:
+def _by_split(scores: Errors, model: int, others: np.ndarray) -> Differences:
     """Bonett and Price 2012: one item added to each side on which only one model is right."""
     from scipy.special import bdtr  # slow to load, and most reports need none
 
@@ -302,17 +270,15 @@ def _by_split(scores: Errors, model: int, others: np.ndarray, level: float) -> D
     centre_k = first_k - second_k
     se_k = np.sqrt((first_k + second_k - centre_k**2) / (n + 2))
     freedom_k = np.full(len(others), float(n - 1))
-    half_k = student(1e9, level) * se_k
+    half_k = student(1e9) * se_k
     difference_k = (a_k - b_k) / n
     rest = (se_k, freedom_k, n_k, np.zeros(len(others), bool))
-    return _pairs(scores, difference_k, half_k, p_k, rest, level, centre_k)
+    return _pairs(scores, difference_k, half_k, p_k, rest, centre_k)
 
 
-def holm(p: ArrayLike, n_tests: int | None = None) -> np.ndarray:
+def holm(p: ArrayLike) -> np.ndarray:
     """P values corrected for multiple testing (Holm 1979), in the order they came: the chance of
     even one false alarm is held.
-
-    `n_tests`: how many were looked at, where these are only the smallest of them.
 
     >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
     [0.03, 0.06, 0.06]
@@ -320,12 +286,9 @@ def holm(p: ArrayLike, n_tests: int | None = None) -> np.ndarray:
     p_k = np.asarray(p, np.float64)
     if p_k.ndim != 1 or not ((p_k >= 0) & (p_k <= 1)).all():
         raise ValueError(f"p is {p_k}: expected one row of numbers from 0 to 1.")
-    n = len(p_k) if n_tests is None else n_tests
-    if n < len(p_k):
-        raise ValueError(f"n_tests is {n}, p has {len(p_k)} values: expected at least as many.")
     # Step down: the k-th smallest p times the tests that are left, never below the one before.
     order = np.argsort(p_k, kind="stable")
     corrected = np.empty(len(p_k))
-    stepped = np.minimum(p_k[order] * (n - np.arange(len(p_k))), 1.0)
+    stepped = np.minimum(p_k[order] * (len(p_k) - np.arange(len(p_k))), 1.0)
     corrected[order] = np.maximum.accumulate(stepped) if len(p_k) else stepped
     return corrected

@@ -16,12 +16,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fieldmark.stats.items import LEVEL
+
 DISAGREEMENT = 0.2
 """share of the items that one of two models has right, where nothing was measured"""
 CORRELATION = 0.3
 """of the differences within a unit, where nothing was measured"""
 ADDED_UNITS = 2
 """discordant ones that `compare` adds to the variance, as Bonett and Price do"""
+FEWEST_UNITS = 6
+"""that all lean one way, which an exact test at 5 % needs: 2 · 0.5^5 = 0.0625, 2 · 0.5^6 = 0.031"""
+POWER = 0.8
 _MOST_UNITS = 10**12
 
 
@@ -52,7 +57,6 @@ class UnitSpread:
         n_units: int,
         n_discordant: int,
         difference: float = 0.0,
-        level: float = 0.95,
         draws: tuple[float, int] = (0.0, 1),
         is_graded: bool = False,
     ) -> UnitSpread:
@@ -74,7 +78,7 @@ class UnitSpread:
             return cls(variance, n_discordant / n_units, (df + 1) / n_units, is_graded=True)
         of_pair = of_units * n_discordant / (n_discordant + ADDED_UNITS)
         n_held = n_discordant + (ADDED_UNITS if se > 0 else 0)
-        n_whole = max(0, fewest_units(level) - n_held)
+        n_whole = max(0, FEWEST_UNITS - n_held)
         whole = of_pair / n_discordant if of_pair > 0 else 1 / n_units**2
         return cls(
             variance=n_units * (of_pair + n_whole * whole) + difference**2,
@@ -105,55 +109,45 @@ class UnitSpread:
         discordance = (1 - correlation) * float(any_u.mean()) + correlation * disagreement
         return cls(len(n_u) * variance, discordance, 1 / (together * len(n_u)))
 
-    def detectable(self, n_units: float, level: float = 0.95, power: float = 0.8) -> float:
+    def detectable(self, n_units: float) -> float:
         """The smallest difference that `n_units` such units show; infinite where none."""
         from scipy.special import betaincinv, stdtrit  # slow to load, and most reports need none
 
-        fewest, units_df = fewest_units(level), self.effective * n_units - 1
-        if (n_units < fewest and not self.is_graded) or not units_df > 0:
+        units_df = self.effective * n_units - 1
+        if (n_units < FEWEST_UNITS and not self.is_graded) or not units_df > 0:
             return math.inf
         of_units = self.variance / n_units + self.added / n_units**2
         total = of_units + self.luck
         # Degrees of freedom of a sum of two variances (Welch 1947, Satterthwaite 1946).
         spread = of_units**2 / units_df + self.luck**2 / self.draws_df
         df = total**2 / spread if spread else units_df  # 0 where every unit leans the same way
-        by_test = float(stdtrit(df, (1 + level) / 2) + stdtrit(df, power)) * math.sqrt(total)
+        by_test = float(stdtrit(df, (1 + LEVEL) / 2) + stdtrit(df, POWER)) * math.sqrt(total)
         if self.is_graded:
             return by_test
-        # a binomial share with which at least `fewest` of the units are met in `power` of draws
-        share = max(fewest / n_units, float(betaincinv(fewest, n_units - fewest + 1, power)))
+        # a binomial share with which at least that many of the units are met in `POWER` of draws
+        met = float(betaincinv(FEWEST_UNITS, n_units - FEWEST_UNITS + 1, POWER))
+        share = max(FEWEST_UNITS / n_units, met)
         return max(by_test, share * math.sqrt(self.variance / self.discordance))
 
-    def units_to_detect(
-        self, difference: float, level: float = 0.95, power: float = 0.8
-    ) -> int | None:
+    def units_to_detect(self, difference: float) -> int | None:
         """The fewest such units that show a difference of that size 4 times in 5; None where no
         number of them does, for the luck of the training draws.
         """
         if not difference > 0:
             raise ValueError(f"difference is {difference}: expected more than 0.")
         # Doubling, then bisection: more units never detect less.
-        low, high = 0, fewest_units(level)
-        while self.detectable(high, level, power) > difference:
+        low, high = 0, FEWEST_UNITS
+        while self.detectable(high) > difference:
             low, high = high, 2 * high
             if high > _MOST_UNITS:
                 return None
         while high - low > 1:
             middle = (low + high) // 2
-            if self.detectable(middle, level, power) > difference:
+            if self.detectable(middle) > difference:
                 low = middle
             else:
                 high = middle
         return high
-
-
-def fewest_units(level: float = 0.95) -> int:
-    """How many units that all lean one way an exact test needs.
-
-    >>> fewest_units()
-    6
-    """
-    return math.ceil(1 - math.log2(1 - level) - 1e-9)
 
 
 def detectable(
@@ -161,8 +155,6 @@ def detectable(
     df: float,
     n_units: int,
     n_discordant: int,
-    level: float = 0.95,
-    power: float = 0.8,
     difference: float = 0.0,
     is_graded: bool = False,
 ) -> float:
@@ -175,9 +167,7 @@ def detectable(
     >>> detectable(se=0.1, df=4, n_units=5, n_discordant=5)
     inf
     """
-    if (n_units < fewest_units(level) and not is_graded) or not df > 0:
+    if (n_units < FEWEST_UNITS and not is_graded) or not df > 0:
         return math.inf
-    spread = UnitSpread.measured(
-        se, df, n_units, n_discordant, difference, level, is_graded=is_graded
-    )
-    return spread.detectable(n_units, level, power)
+    spread = UnitSpread.measured(se, df, n_units, n_discordant, difference, is_graded=is_graded)
+    return spread.detectable(n_units)

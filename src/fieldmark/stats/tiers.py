@@ -15,69 +15,52 @@ interval counts who is surely better and who surely worse (Mogstad et al. 2024).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fieldmark import draws
 from fieldmark.stats.covariance import Errors
-from fieldmark.stats.interval import LEVEL, student
+from fieldmark.stats.interval import student
+from fieldmark.stats.items import LEVEL
 from fieldmark.stats.paired import compare_with
+from fieldmark.stats.power import FEWEST_UNITS
 
-N_DRAWS = 1000
-FEWEST = 6
-"""units on which two models must differ before one can be better"""
+N_DRAWS = 2000
 _ALWAYS = 1e6
 """standard errors of a lead that is the same on every unit"""
 _ENOUGH = 1000
 """such units, beyond which their number no longer matters"""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tiers:
-    """Letters of the models; every array has one entry per model, in the order given."""
-
-    letters: tuple[str, ...]
-    score: np.ndarray
-    order: tuple[int, ...]
-    """models by score, best first, equal scores as given: for reading, not a ranking in a tier"""
-
-    @property
-    def best(self) -> tuple[int, ...]:
-        """Those that may be the best, by score."""
-        return tuple(model for model in self.order if self.letters[model] == "A")
+def may_be_best(scores: Errors) -> np.ndarray:
+    """Of each model whether it may be the best; the best is missed in 5 % of cases."""
+    return ~_MaxT(scores).is_beaten(np.arange(len(scores.value_m)))
 
 
-def may_be_best(scores: Errors, level: float = LEVEL) -> np.ndarray:
-    """Of each model whether it may be the best; the best is missed in 1 - level of cases."""
-    return ~_MaxT(scores).is_beaten(np.arange(len(scores.value_m)), level)
-
-
-def tiers(scores: Errors, level: float = LEVEL) -> Tiers:
-    """The tiers of models that answered the same items."""
+def tiers(scores: Errors) -> tuple[str, ...]:
+    """The letter of each of several models that answered the same items."""
     standing = _MaxT(scores)
-    order = np.argsort(-standing.height_m, kind="stable")
-    letters = [""] * len(order)
-    rest, number = order, 0
+    rest, number = np.argsort(-standing.height_m, kind="stable"), 0
+    letters = [""] * len(rest)
     while len(rest):
-        is_beaten = standing.is_beaten(rest, level)
+        is_beaten = standing.is_beaten(rest)
         for model in rest[~is_beaten]:
             letters[model] = tier_letter(number)
         rest, number = rest[is_beaten], number + 1
-    return Tiers(tuple(letters), scores.value_m, tuple(order.tolist()))
+    return tuple(letters)
 
 
-def rank_limits(scores: Errors, level: float = LEVEL) -> np.ndarray:
+def rank_limits(scores: Errors) -> np.ndarray:
     """The best and the worst rank of each model on these tasks (models × 2), 1 is the best.
 
     Only models that may be the best have 1 among their ranks.
     """
     standing = _MaxT(scores)
     everyone = np.arange(len(scores.value_m))
-    n_better = standing.count_clear(everyone, (1 + level) / 2, 1)
-    n_worse = standing.count_clear(everyone, (1 + level) / 2, -1)
-    best_m = 1 + np.maximum(n_better, standing.is_beaten(everyone, level))
+    n_better = standing.count_clear(everyone, (1 + LEVEL) / 2, 1)
+    n_worse = standing.count_clear(everyone, (1 + LEVEL) / 2, -1)
+    best_m = 1 + np.maximum(n_better, standing.is_beaten(everyone))
     return np.stack([best_m, np.maximum(len(everyone) - n_worse, best_m)], axis=1)
 
 
@@ -107,9 +90,9 @@ class _MaxT:
         self.freedom = max(float(np.median(freedom)), 1.0) if len(freedom) else 1.0
         self._luck_rm: np.ndarray | None = None
 
-    def is_beaten(self, models: np.ndarray, level: float) -> np.ndarray:
+    def is_beaten(self, models: np.ndarray) -> np.ndarray:
         """Of each of these models, whether some other of them is surely better."""
-        return self.count_clear(models, level, 1, stop=1) > 0
+        return self.count_clear(models, LEVEL, 1, stop=1) > 0
 
     def count_clear(self, models: np.ndarray, level: float, way: int, stop: int = 0) -> np.ndarray:
         """How many of the others are surely better (way 1) or worse (-1) than each model.
@@ -198,7 +181,7 @@ class _MaxT:
     @staticmethod
     def _is_sure(n_k: np.ndarray, beyond_k: np.ndarray) -> np.ndarray:
         # Two added units widen a standard error by √(1 + 2 / n), as in a comparison (paired.py).
-        return np.asarray((n_k >= FEWEST) & (beyond_k > np.sqrt(1 + 2 / np.maximum(n_k, 1))))
+        return np.asarray((n_k >= FEWEST_UNITS) & (beyond_k > np.sqrt(1 + 2 / np.maximum(n_k, 1))))
 
 
 # --- Ranks over tasks: where would models stand on other tasks like these, and do tasks agree?
@@ -207,11 +190,10 @@ class _MaxT:
 # of their items, which must not be counted twice. Kendall's tau says whether two tasks order the
 # models alike.
 
-N_DRAWS = 2000
 FEWEST_TASKS = 3
 
 
-def rank_limits_elsewhere(height_tm: ArrayLike, level: float = LEVEL) -> np.ndarray:
+def rank_limits_elsewhere(height_tm: ArrayLike) -> np.ndarray:
     """The best and the worst rank (models × 2) by the mean over tasks like these, drawn anew.
 
     `height_tm`: scores (tasks × models), turned so that more is better. Tasks on the same photos
@@ -228,9 +210,9 @@ def rank_limits_elsewhere(height_tm: ArrayLike, level: float = LEVEL) -> np.ndar
     mean_m = height_tm.mean(axis=0)
     drawn_rm = count_rt @ height_tm / n_tasks
     # Few tasks: a resample varies less than a new draw would, and Student's t is wider yet.
-    widen = math.sqrt(n_tasks / (n_tasks - 1)) * student(n_tasks - 1, level) / student(1e9, level)
+    widen = math.sqrt(n_tasks / (n_tasks - 1)) * student(n_tasks - 1) / student(1e9)
     rank_rm = ranked(mean_m + widen * (drawn_rm - mean_m))
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     low_m, high_m = np.quantile(rank_rm, (tail, 1 - tail), axis=0)
     own_m = ranked(mean_m[None])[0]
     return np.stack(

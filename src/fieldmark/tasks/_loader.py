@@ -14,9 +14,10 @@ Listing tasks reads only the first lines of each file and no YAML library.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -43,10 +44,6 @@ class TaskName:
     base: str
     variant: str = ""
     selection: str = ""
-
-    def __str__(self) -> str:
-        variant = f"@{self.variant}" if self.variant else ""
-        return f"{self.base}{variant}" + (f"/{self.selection}" if self.selection else "")
 
 
 def parse_name(text: str) -> TaskName:
@@ -252,15 +249,13 @@ class Finder:
             task_name: path for task_name, path in files.items() if fnmatchcase(task_name, name)
         }
         if matches:
-            return [*self._known(matches, where), *self._fitting(name, matches, where)]
+            own = [self._in_file(known, path, where) for known, path in matches.items()]
+            return [*chain.from_iterable(own), *self._fitting(name, matches, where)]
         if self.folders:
             return self._libraries()[0].find(name, where)  # says what is known
         if is_pattern(name):
             raise UsageError(f"{where}  task {name!r}: patterns need --include-path.".lstrip())
         raise UnknownName("task", name, files, "fieldmark tasks", where)
-
-    def _known(self, files: Mapping[str, Path], where: str) -> list[NamedTask]:
-        return [task for name, path in files.items() for task in self._in_file(name, path, where)]
 
     def _fitting(self, pattern: str, present: Container[str], where: str) -> list[NamedTask]:
         """Tasks of the folders that a pattern fits: none that is called as a known one."""

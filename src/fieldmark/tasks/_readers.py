@@ -120,8 +120,6 @@ class NamedTask:
 class Library(Protocol):
     """The tasks of some folders, in the reader's form and in fieldmark's own."""
 
-    def names(self) -> list[str]: ...
-
     def rows(self) -> list[dict[str, str]]:
         """Name, title, dataset and metric of each, as `list_tasks` gives them."""
 

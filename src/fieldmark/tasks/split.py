@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from fieldmark import draws
-from fieldmark.errors import DataError, UnknownName, UsageError, closest, join_problems
+from fieldmark.errors import DataError, UnknownName, UsageError, join_problems, meant
 from fieldmark.words import first_few
 
 if TYPE_CHECKING:
@@ -140,10 +140,12 @@ def check_part(
             rules = getattr(part_rules or task, key)
             if part_rules is None and table is not None and not _has_splits(table):
                 raise DataError(f"{name}: {_no_splits(task, table)}")
+            every = pl.concat([part.train, part.test]) if table is None else table
+            splits = ", ".join(sorted(every["split"].drop_nulls().unique())) or "none"
             raise DataError(
                 f"{name}: no {which} images: no row of dataset {task.dataset!r} fits "
-                f"{_rules(rules)} (its splits: {_splits_of(part, table)}). Say under `{key}` in "
-                "the task file which rows do."
+                f"{_rules(rules)} (its splits: {splits}). Say under `{key}` in the task file which "
+                "rows do."
             )
     labels = part.train.get_column(part.name if part.is_joint else "target").drop_nulls()
     if has_training and labels.n_unique() < 2:
@@ -152,12 +154,14 @@ def check_part(
             f"{name}: all {len(labels) or len(part.train)} training images {has}: "
             "at least two classes are needed."
         )
-    is_split = not task.is_leave_one_out and task.test != "rest"
-    if is_split and has_training and len(shared := _in_both(part)):
+    in_both: list[str] = []
+    if has_training and not task.is_leave_one_out and task.test != "rest":
+        in_both = part.test.join(part.train, on="id", how="semi")["id"].to_list()
+    if in_both:
         raise DataError(
-            f"{task.line_of('train')}  train: {name} trains on {len(shared)} of its "
-            f"{len(part.test)} test images (first: {shared[0]}): let no image fit both `train` and "
-            "`test`."
+            f"{task.line_of('train')}  train: {name} trains on {len(in_both)} of its "
+            f"{len(part.test)} test images (first: {in_both[0]}): let no image fit both `train` "
+            "and `test`."
         )
     if task.test == "rest" and draw and len(draw_train(task, part, draw, 0)) == len(part.test):
         setting = f"shots = {draw.shots}" if draw.shots else f"n_train = {draw.n_train}"
@@ -165,10 +169,6 @@ def check_part(
             f"{name}: {setting} takes all {len(part.test)} images for training: the task tests on "
             "the rest, and nothing is left."
         )
-
-
-def _in_both(part: PartItems) -> list[str]:
-    return part.test.join(part.train, on="id", how="semi")["id"].to_list()
 
 
 def draw_train(task: Task, part: PartItems, draw: Draw, repeat: int) -> pl.DataFrame:
@@ -293,12 +293,8 @@ def _part(task: Task, name: str, rows: pl.DataFrame) -> PartItems:
 
 def _groups(task: Task, rows: pl.DataFrame) -> tuple[tuple[str, str], ...]:
     """The first value of each column of groups that has one."""
-    groups = []
-    for column in task.groups:
-        values = rows.get_column(column).drop_nulls()
-        if len(values):
-            groups.append((column, str(values[0])))
-    return tuple(groups)
+    named = [(column, rows.get_column(column).drop_nulls()) for column in task.groups]
+    return tuple((column, str(values[0])) for column, values in named if len(values))
 
 
 def _drawn_from(task: Task, rows: pl.DataFrame) -> pl.DataFrame:
@@ -406,11 +402,9 @@ def _lacks(task: Task, rows: pl.DataFrame, column: str, *key: str) -> str:
     if column in rows.columns:
         return ""
     columns = [name for name in rows.columns if name != "target"]
-    hint = closest(column, columns)
-    mean = f" Did you mean {hint[0]!r}?" if hint else ""
     return (
         f"{task.line_of(*key)}  {key[0]}: dataset {task.dataset!r} has no column {column!r}."
-        f"{mean} It has {', '.join(columns)}."
+        f"{meant(column, columns)} It has {', '.join(columns)}."
     )
 
 
@@ -438,9 +432,7 @@ def _check_left_out(task: Task, parts: list[PartItems], selection: Selection) ->
     left_out = [("part", name) for name in selection.without_parts]
     left_out += [(column, name) for column, names in selection.without_groups for name in names]
     for column, pattern in left_out:
-        values = {
-            part.name if column == "part" else dict(part.groups).get(column) for part in parts
-        }
+        values = {dict((*part.groups, ("part", part.name))).get(column) for part in parts}
         names = sorted(name for name in values if name)
         if not any(fnmatchcase(name, pattern) for name in names):
             kind = f"{column} of task {task.task!r}"
@@ -472,8 +464,7 @@ def _nothing_fits(task: Task, table: pl.DataFrame) -> DataError:
     for column, patterns in task.where.items():
         values = table.get_column(column).cast(pl.String).drop_nulls().unique().sort().to_list()
         if not any(is_match(value, patterns) for value in values):
-            near = closest(patterns[0], values, most=1) if patterns else []
-            mean = f" Did you mean {near[0]!r}?" if near else f" {_having(values)}"
+            mean = (meant(patterns[0], values) if patterns else "") or f" {_having(values)}"
             return DataError(
                 f"{task.line_of('where', column)}  where: no row of dataset {task.dataset!r} has "
                 f"{_rules({column: patterns})}.{mean}"
@@ -505,9 +496,3 @@ def _no_splits(task: Task, table: pl.DataFrame) -> str:
         f"the data have no train and test split. To split them at random, add `shots: {n}` and "
         f"`test: rest` to the task file: {n} of each class train, the rest test."
     )
-
-
-def _splits_of(part: PartItems, table: pl.DataFrame | None) -> str:
-    rows = pl.concat([part.train, part.test]) if table is None else table
-    values = rows.get_column("split").drop_nulls().unique()
-    return ", ".join(sorted(values)) or "none"

@@ -355,7 +355,7 @@ def _rivals(sample: TrialSample, chosen: Entry, others: Sequence[Entry]) -> tupl
         return ()
     answers_mn = np.stack([entry.answer_n for entry in (chosen, *others)])
     scores = errors(Items(sample.code_n, sample.unit_n), answers_mn, load_metric("accuracy"))
-    letters = tiers(scores).letters
+    letters = tiers(scores)
     pairs = compare_many(scores, 0, range(1, len(letters)))
     rivals = []
     for entry, letter, pair in zip(others, letters[1:], pairs, strict=True):

@@ -12,15 +12,12 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fieldmark.cli.answer.run import end
 from fieldmark.cli.flags import Common, CommonFlags, Only
 from fieldmark.cli.show import show, talk, width
 from fieldmark.progress import Progress
-
-if TYPE_CHECKING:
-    from fieldmark.settings import Settings
 
 MODELS = ("classical/chance", "classical/colour", "classical/pixels", "classical/texture")
 TASKS = (
@@ -56,6 +53,8 @@ def run(args: DemoArgs) -> int:
     from fieldmark.experiments import Axes, ExecuteOptions, execute, make_jobs, make_plan
     from fieldmark.progress import for_people
     from fieldmark.protocols import load_protocol
+    from fieldmark.report.site import SiteOptions, build_site
+    from fieldmark.store import Store
 
     began = time.monotonic()
     settings = dataclasses.replace(
@@ -77,7 +76,9 @@ def run(args: DemoArgs) -> int:
     end(plan, outcome)
     sentence = _show(settings.store)
     with for_people(args.common.quiet) as progress:
-        page = _write_site(settings, args.out / "site", progress)
+        options = SiteOptions(max_images=MAX_IMAGES)
+        with Store.open(settings.store, read_only=True) as store:
+            page = build_site(store, args.out / "site", settings, options, progress)
     if not args.common.quiet:
         took = time.monotonic() - began
         talk(f"\nDone in {took:.0f} s. Everything is in {args.out}/")
@@ -113,14 +114,6 @@ def _make(name: str, root: Path, seed: int, size: int) -> None:
     from fieldmark.world import World
 
     load_dataset(name).make(root, World(seed=seed), size)
-
-
-def _write_site(settings: Settings, out: Path, progress: Progress) -> Path:
-    from fieldmark.report.site import SiteOptions, build_site
-    from fieldmark.store import Store
-
-    with Store.open(settings.store, read_only=True) as store:
-        return build_site(store, out, settings, SiteOptions(max_images=MAX_IMAGES), progress)
 
 
 def _show(path: Path) -> str:

@@ -229,14 +229,11 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
     seen: set[Path] = set()
     for path in paths:
         for file in yaml_files([path]) if path.is_dir() else [path]:
-            is_hidden = path.is_dir() and _is_hidden(file.relative_to(path).parent)
+            inner = file.relative_to(path).parts[:-1] if path.is_dir() else ()
+            is_hidden = any(part.startswith(".") for part in inner)
             if not is_hidden and file.resolve() not in seen:
                 seen.add(file.resolve())
                 yield file
-
-
-def _is_hidden(folder: Path) -> bool:
-    return any(part.startswith(".") for part in folder.parts)
 
 
 def _check_other(args: CheckArgs, path: Path) -> tuple[list[Problem], int, str]:

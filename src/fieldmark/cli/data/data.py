@@ -81,15 +81,13 @@ def get(args: DataGetArgs) -> int:
 
 
 def _get_dataset(args: DataGetArgs) -> int:
-    from fieldmark.data import load_dataset
+    from fieldmark.data import MARK, Finding, load_dataset
     from fieldmark.data.get import Choice, announce, get_dataset
 
     dataset = load_dataset(args.name)
     settings = args.common.settings()
     root = args.out or settings.root_of(args.name)
     # Drawn and real photos in one folder could never be told apart again.
-    from fieldmark.data import MARK
-
     if (root / MARK).exists():
         raise DataError(
             f"{root}  contains a synthetic copy ({MARK}): remove it, or choose another folder "
@@ -108,7 +106,10 @@ def _get_dataset(args: DataGetArgs) -> int:
     )
     with for_people(args.common.quiet) as progress:
         states = get_dataset(dataset, root, choice, progress)
-    findings = _findings(dataset, root) if any(file.state == "by hand" for file in states) else None
+    findings = None
+    if any(file.state == "by hand" for file in states):
+        absent = Finding("error", f"{root}  does not exist.")
+        findings = dataset.check(root) if root.exists() else [absent]
     is_complete = findings is not None and not any(finding.level == "error" for finding in findings)
     if is_complete:  # whoever put it there did so by other means: nothing is left to do
         states = [_done(file) for file in states]
@@ -119,14 +120,6 @@ def _get_dataset(args: DataGetArgs) -> int:
             talk(f"{finding.level}  {readable(finding.text)}")
     _next(args, root, states)
     return _exit_code(states)
-
-
-def _findings(dataset: Dataset, root: Path) -> list[Finding]:
-    from fieldmark.data import Finding
-
-    if not root.exists():
-        return [Finding("error", f"{root}  does not exist.")]
-    return dataset.check(root)
 
 
 def _is_complete(dataset: Dataset, root: Path) -> bool:

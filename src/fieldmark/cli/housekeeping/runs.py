@@ -253,18 +253,10 @@ def _version(version: str) -> str:
 
 
 def statuses(store: Store, where: RunFilter, states: Sequence[str]) -> list[RunStatus]:
-    """The runs asked for, by number. A name that no run has is a slip, not an empty list."""
-    from fieldmark.store import RunFilter
+    """The runs asked for, by number."""
+    from fieldmark.report.rows import check_names
 
-    everything = store.runs()
-    for name in where.models if everything else ():
-        if not store.runs(RunFilter(models=(name,))):
-            names = {run.spec.model for run in everything}
-            raise UnknownName("model in these results", name, names, "fieldmark runs ls")
-    for name in where.tasks if everything else ():
-        if not store.runs(RunFilter(tasks=(name,))):
-            names = {run.spec.task for run in everything}
-            raise UnknownName("task in these results", name, names, "fieldmark runs ls")
+    check_names(store, where, "fieldmark runs ls")
     claims, superseded = store.claims(), store.superseded()
     runs = store.runs(where)
     every = [_status(run, claims.get(run.key), superseded.get(run.id)) for run in runs]

@@ -52,7 +52,6 @@ def _pair(args: CompareArgs) -> int:
         needed_text,
         needed_units,
         plain_comparison,
-        plain_needed,
     )
     from fieldmark.store import RunFilter, Store
 
@@ -66,7 +65,7 @@ def _pair(args: CompareArgs) -> int:
         compared = compare_models(store, a, b, where, args.metric)
     needed = needed_units(compared, args.power)
     if args.json:
-        power = {"power": [plain_needed(row) for row in needed]} if args.power else {}
+        power = {"power": [row.plain() for row in needed]} if args.power else {}
         print_json({**plain_comparison(compared), **power})
     else:
         show(comparison_text(compared, width()))

@@ -98,7 +98,7 @@ class StepFolder:
         return hash(self.path)
 
     def write_record(self, record: StepRecord) -> None:
-        append_row(self.path / _LAUNCHER, {"step": asdict(record)})
+        self.note("step", asdict(record))
 
     @cached_property
     def record(self) -> StepRecord:
@@ -114,7 +114,7 @@ class StepFolder:
         return None if data is None else JobRecord(**data)
 
     def write_job(self, job: JobRecord) -> None:
-        append_row(self.path / _LAUNCHER, {"job": asdict(job)})
+        self.note("job", asdict(job))
 
     @property
     def is_cancelled(self) -> bool:
@@ -130,7 +130,7 @@ class StepFolder:
         return self._last(_LAUNCHER, "intent")
 
     def note(self, kind: str, value: object = True) -> None:
-        """Adds what a launcher has to say: intent, queued, cancelled, merged."""
+        """Adds what a launcher has to say: step, job, intent, queued, cancelled, merged."""
         append_row(self.path / _LAUNCHER, {kind: value})
 
     @property

@@ -24,7 +24,6 @@ from fieldmark.experiments.cluster.job_folder import JobFolder, StepFolder, new_
 from fieldmark.experiments.cluster.merge import merge_ready
 from fieldmark.experiments.cluster.status import Executors, StepStatus, recover_steps
 from fieldmark.experiments.cluster.steps import StepOptions, make_steps, run_name
-from fieldmark.experiments.cluster.work import StepWork
 from fieldmark.experiments.execute import ExecuteOptions, Failure, Outcome, execute, gaps_of
 from fieldmark.experiments.plan import Plan
 from fieldmark.leases import Lease, LeaseFolder
@@ -236,16 +235,13 @@ class _Launcher:
         planned = make_steps(self.plan, replace(options, contents=(snapshot,)))
         if not planned:
             return []
-        planned = [replace(step, work=self._with_earlier(step.work)) for step in planned]
+        for number, step in enumerate(planned):  # with attempts of lost steps that hold its runs
+            earlier = tuple(path for names, path in self.earlier if names & set(step.work.names))
+            planned[number] = replace(step, work=replace(step.work, earlier=earlier))
         self._hold(tag)
         steps = self.job_folder.new_steps(planned, self.executor.name, tag)
         snapshot_contents(self.settings.cache / MEMORY, snapshot)
         return steps
-
-    def _with_earlier(self, work: StepWork) -> StepWork:
-        """With the attempts of lost steps that hold parts of its runs."""
-        earlier = tuple(path for names, path in self.earlier if names & set(work.names))
-        return replace(work, earlier=earlier)
 
     def _say_submitted(self, new: Collection[StepFolder]) -> None:
         n_attached = len(self.steps) - len(self.new)
@@ -270,7 +266,10 @@ class _Launcher:
             if not any(status.is_alive for status in statuses.values()):
                 lost = {name for name, status in statuses.items() if status.state == "lost"}
                 if again := lost & self.doubtful:
-                    self._take_up(again)
+                    # Submits anew what was in doubt at the beginning and has shown to be lost.
+                    self.doubtful -= again
+                    self.steps = {k: step for k, step in self.steps.items() if k not in again}
+                    self.submit()
                     continue
                 if all(map(self._is_closed, self.steps.values())):
                     return
@@ -281,13 +280,6 @@ class _Launcher:
         """Is nothing left to be merged, or nothing that can be?"""
         n_tries, _ = self.put_off.get(step.id, (0, ""))
         return step.is_merged or not step.is_finished or n_tries >= MERGE_TRIES
-
-    def _take_up(self, lost: Collection[str]) -> None:
-        """Submits anew what was in doubt at the beginning and has shown to be lost."""
-        for name in lost:
-            self.doubtful.discard(name)
-            del self.steps[name]
-        self.submit()
 
     def _merge_ready(self) -> bool:
         merged_now = merge_ready(self.job_folder, self.settings, self.leases)

@@ -44,33 +44,12 @@ class StepRequest:
 class PastUse:
     """What runs took before, by task, protocol and number of training images."""
 
-    def __init__(self, store: Path) -> None:
-        self._path = store
+    def __init__(self, path: Path) -> None:
         self._seconds: dict[Kind, list[float]] = defaultdict(list)
-        self._peaks: dict[Kind, int] = {}
-        self._model_peaks: dict[str, int] = {}
-        self._is_read = False
-
-    def seconds(self, planned: Planned) -> float | None:
-        """Of the run alone; None where no run like it is known."""
-        self._read()
-        seconds = sorted(self._seconds.get(_kind_of(planned), ()))
-        return seconds[len(seconds) // 2] if seconds else None
-
-    def peak_bytes(self, planned: Planned) -> int:
-        """The most memory of runs like it, or of the model; 0 where none is known."""
-        self._read()
-        return self._peaks.get(_kind_of(planned), 0)
-
-    def model_peak_bytes(self, model: str) -> int:
-        self._read()
-        return self._model_peaks.get(model, 0)
-
-    def _read(self) -> None:
-        if self._is_read:
-            return
-        self._is_read = True
-        with Store.open(self._path, read_only=True) as store:
+        self._peaks: dict[Kind, int] = defaultdict(int)
+        self.model_peaks: dict[str, int] = defaultdict(int)
+        """most bytes of memory of a model's runs; 0: not known"""
+        with Store.open(path, read_only=True) as store:
             seen: dict[tuple[Kind, str], int] = defaultdict(int)
             runs = store.runs(RunFilter(states=("done",)))
             for run in sorted(runs, key=lambda run: -run.id):
@@ -83,9 +62,17 @@ class PastUse:
                 for part in store.finished_parts(run.id)[:1]:
                     peak = (part.info or {}).get("peak_mb")
                     if isinstance(peak, int):
-                        self._peaks[kind] = max(self._peaks.get(kind, 0), peak << 20)
-                        former_peak = self._model_peaks.get(model, 0)
-                        self._model_peaks[model] = max(former_peak, peak << 20)
+                        self._peaks[kind] = max(self._peaks[kind], peak << 20)
+                        self.model_peaks[model] = max(self.model_peaks[model], peak << 20)
+
+    def seconds(self, planned: Planned) -> float | None:
+        """Of the run alone; None where no run like it is known."""
+        seconds = sorted(self._seconds[_kind_of(planned)])
+        return seconds[len(seconds) // 2] if seconds else None
+
+    def peak_bytes(self, planned: Planned) -> int:
+        """The most memory of runs like it; 0 where none is known."""
+        return self._peaks[_kind_of(planned)]
 
 
 def _kind(spec: RunSpec) -> Kind:
@@ -111,7 +98,7 @@ def request_for(
     alone = sum(seconds for seconds in run_seconds if seconds is not None)
     if kind == "embed":
         seconds = n_images / speed if speed else UNKNOWN_S[kind] / MARGIN
-        peak = past.model_peak_bytes(model)
+        peak = past.model_peaks[model]
     else:
         embedding = (n_images / speed if speed else None) if kind == "model" and n_images else 0.0
         is_known = None not in run_seconds and embedding is not None and kind != "chat"

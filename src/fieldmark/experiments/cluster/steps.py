@@ -14,7 +14,6 @@ import pickle
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from fieldmark.embed import throughput_of
 from fieldmark.errors import UsageError, join_problems
@@ -93,7 +92,10 @@ def make_steps(plan: Plan, options: StepOptions) -> list[PlannedStep]:
     maker = _StepMaker(plan, options, PastUse(plan.workspace.settings.store))
     by_chain: dict[tuple[str, Path], list[Planned]] = {}
     chat: dict[str, list[Planned]] = {}
-    is_capped = any(_has_cap(planned.job.settings) for planned in to_run)
+    caps = ("max_usd", "max_tokens")
+    is_capped = any(
+        getattr(run.job.settings, cap, None) is not None for run in to_run for cap in caps
+    )
     for planned in to_run:
         job, question = planned.job, planned.question
         if ANSWERS in abilities(job.model):
@@ -106,11 +108,6 @@ def make_steps(plan: Plan, options: StepOptions) -> list[PlannedStep]:
     for provider, runs in chat.items():
         maker.add("chat", runs, (), f"{provider or 'chat models'}: {counted(len(runs), 'run')}")
     return maker.steps
-
-
-def _has_cap(settings: Any) -> bool:
-    limits = (getattr(settings, name, None) for name in ("max_usd", "max_tokens"))
-    return any(limit is not None for limit in limits)
 
 
 def _provider(model: str) -> str:

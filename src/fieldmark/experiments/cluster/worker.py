@@ -126,7 +126,7 @@ def run_step(folder: Path) -> int:
         if before is None:
             progress.say("the features it needs are missing: run the same command again.")
             return NOT_EMBEDDED
-        attempt = folder / f"attempt-{_number_of(lease)}"
+        attempt = folder / f"attempt-{int(lease.path.name.split('.')[-2])}"
         attempt.mkdir(exist_ok=True)
         step = _Step(work, folder, attempt, before, progress)
         outcome = step.carry_out()
@@ -155,10 +155,6 @@ def _claim(folder: Path, leases: LeaseFolder, progress: Lines) -> Lease | None:
             is_waiting = True
         time.sleep(LOOK_EVERY_S)
     return None
-
-
-def _number_of(lease: Lease) -> int:
-    return int(lease.path.name.split(".")[-2])
 
 
 def _outcomes_before(folder: Path, work: StepWork) -> list[StepOutcome] | None:
@@ -191,26 +187,24 @@ class _Step:
     def carry_out(self) -> StepOutcome:
         began = time.monotonic()
         self._adopt()
-        settings = self._settings()
+        settings = replace(
+            self.work.settings,
+            results=self.attempt,
+            threads=self.work.settings.threads or self.work.cpus,
+        )
         models = self._models(settings)
         plan = make_plan(self.work.jobs, settings, may_load=True, models=models, is_private=True)
-        plan.workspace.shared |= {
-            "leases": True,
-            "journal": self.work.settings.journal,
-        }
+        plan.workspace.shared |= {"leases": True, "journal": self.work.settings.journal}
         outcome = self._embed(plan) if self.work.kind == "embed" else self._run(plan, settings)
         models.contents.flush()
         return replace(
             outcome, seconds=time.monotonic() - began, peak_bytes=peak_bytes(), host=host()
         )
 
-    def _settings(self) -> Settings:
-        settings = self.work.settings
-        return replace(settings, results=self.attempt, threads=settings.threads or self.work.cpus)
-
     def _models(self, settings: Settings) -> Models:
         """Those of a step that needs features only are what the steps before saw them to be."""
-        also = [*self.work.contents, *(self._before(step) / MEMORY for step in self.work.after)]
+        shards = [self.folder.parent / step / "shard" for step in self.work.after]
+        also = [*self.work.contents, *(shard / MEMORY for shard in shards)]
         contents = Contents(
             self.attempt / MEMORY, settings.n_threads, [path for path in also if path.is_file()]
         )
@@ -222,9 +216,6 @@ class _Step:
             models = {name: model for name, model in models.items() if model.is_complete}
         folders = (self.work.settings.results / "models",)
         return Models(settings, True, models, contents, has_features, folders)
-
-    def _before(self, step: str) -> Path:
-        return self.folder.parent / step / "shard"
 
     def _adopt(self) -> None:
         """Takes over what attempts before this one hold."""
@@ -249,6 +240,8 @@ class _Step:
         outcome = execute(plan, settings, self.progress, how)
         former = [planned.run.name for planned in plan.jobs if planned.run is not None]
         names = tuple(dict.fromkeys([*former, *outcome.names]))
+        # Single questions of some runs may be asked again, after these were done.
+        has_gaps = any(may_fail(load_protocol(job.protocol)) for job in self.work.jobs)
         failures = list(outcome.failures)
         for planned in plan.jobs:
             if planned.error is not None:  # the data were there when the step was made
@@ -259,7 +252,7 @@ class _Step:
             outcome.n_claimed,
             outcome.closing_lines,
             models={job.model: plan.models.known(job.model) for job in self.work.jobs},
-            again=names if self.work.force or _has_gaps(self.work) else (),
+            again=names if self.work.force or has_gaps else (),
         )
 
     def _embed(self, plan: Plan) -> StepOutcome:
@@ -281,11 +274,6 @@ class _Step:
             models[name] = plan.models.known(name)
             plan.models.note_behaviour(name)
         return StepOutcome(n_embedded=n, models=models, unready=unready)
-
-
-def _has_gaps(work: StepWork) -> bool:
-    """Runs of which single questions may be asked again, after they were done."""
-    return any(may_fail(load_protocol(job.protocol)) for job in work.jobs)
 
 
 @dataclass(slots=True)

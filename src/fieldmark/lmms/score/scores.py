@@ -184,11 +184,10 @@ def _computed(
     empty: Score,
 ) -> list[Score]:
     way = metric.way
-    resampling = Resampling(seed=settings.seed, task=f"{settings.task} {metric.result}")
     if way.weighted is None:
         return _of_function(metric, way, items, units, settings, empty)
     if way.name == "mean" and _all_numbers(items):
-        return [_mean(metric, np.array(items, np.float64), _items(units), resampling, empty)]
+        return [_mean(metric, np.array(items, np.float64), _items(units), empty)]
     if way.units is not None and not any(units):
         grouping = _items([str(unit) for unit in way.units(items)])
     else:
@@ -197,6 +196,7 @@ def _computed(
     value = float(score(np.ones((1, len(items))))[0])
     if way.name == "bypass":
         return [replace(empty, value=value, warning=ELSEWHERE)]
+    resampling = Resampling(seed=settings.seed, task=f"{settings.task} {metric.result}")
     limits = weighted_limits(value, score, grouping, resampling, way.bounds, settings.seconds)
     filled = replace(empty, value=value, is_fraction=way.bounds == (0.0, 1.0))
     return [_with_limits(filled, limits)]
@@ -222,9 +222,7 @@ def _items(units: Sequence[str | None]) -> Items:
     return Items(np.zeros(len(units), np.int64), unit=np.array(units, dtype=object))
 
 
-def _mean(
-    metric: ScoredMetric, value_n: np.ndarray, items: Items, resampling: Resampling, empty: Score
-) -> Score:
+def _mean(metric: ScoredMetric, value_n: np.ndarray, items: Items, empty: Score) -> Score:
     n_lacking = int(np.isnan(value_n).sum())
     if n_lacking:
         lacking = f"{n_lacking} of {len(value_n)} values are NaN or None"
@@ -234,19 +232,17 @@ def _mean(
     if not is_share and np.ptp(value_n) == 0:
         text = "all values are equal: the spread is not known"
         return replace(filled, n_units=count_units(items), warning=text)
-    return _with_limits(filled, _mean_limits(metric.name, value_n, items, resampling))
+    return _with_limits(filled, _mean_limits(metric.name, value_n, items))
 
 
 def _are_shares(value_n: np.ndarray) -> bool:
     return bool(((value_n >= 0) & (value_n <= 1)).all())
 
 
-def _mean_limits(
-    name: str, value_n: np.ndarray, items: Items, resampling: Resampling
-) -> ScoreLimits:
+def _mean_limits(name: str, value_n: np.ndarray, items: Items) -> ScoreLimits:
     """The interval of a mean, as `stats` has it."""
     bounds = (0.0, 1.0) if _are_shares(value_n) else (-math.inf, math.inf)
-    limits = interval(items, value_n, mean_value(name, bounds=bounds), resampling.level)
+    limits = interval(items, value_n, mean_value(name, bounds=bounds))
     return ScoreLimits(limits.low, limits.high, limits.method, limits.n_units)
 
 
@@ -302,7 +298,6 @@ def agreement_scores(
     values: Sequence[Sequence[Any]],
     units: Sequence[str | None] | None = None,
     answers: Sequence[Sequence[Any]] | None = None,
-    resampling: Resampling | None = None,
 ) -> list[Score]:
     """Four scores `metric/...` from the values of each document's repeats.
 
@@ -329,12 +324,12 @@ def agreement_scores(
         name: list(map(value, repeat_values, answer_lists)) for name, value in per_document.items()
     }
     return [
-        replace(_score(name, np.array(value), items, resampling), metric=f"{metric}/{name}")
+        replace(_score(name, np.array(value), items), metric=f"{metric}/{name}")
         for name, value in per_score.items()
     ]
 
 
-def _score(name: str, value_n: np.ndarray, items: Items, resampling: Resampling | None) -> Score:
+def _score(name: str, value_n: np.ndarray, items: Items) -> Score:
     is_up = name != VARIANCE
     score = Score(
         name,
@@ -343,7 +338,7 @@ def _score(name: str, value_n: np.ndarray, items: Items, resampling: Resampling 
         higher_is_better=is_up,
         is_fraction=is_up and _are_shares(value_n),
     )
-    return _with_limits(score, _mean_limits(name, value_n, items, resampling or Resampling()))
+    return _with_limits(score, _mean_limits(name, value_n, items))
 
 
 def _is_known(value: Any) -> bool:
@@ -379,7 +374,7 @@ def score_document_run(
     scores = score_documents(metrics, every, settings)
     scores += _among_answered(metrics, scores, rows, settings)
     if task.n_repeats > 1:
-        scores += _agreement(task, infos, answered["unit"].to_list(), seed)
+        scores += _agreement(task, infos, answered["unit"].to_list())
     hows = sorted({info["how"] for info in infos if "how" in info})
     warnings = [*hows, *_oddities(task, infos, answered["unit"].to_list())]
     if not infos:
@@ -471,15 +466,14 @@ def mean_of(task: DocumentTask) -> tuple[str, str]:
 
 
 def _agreement(
-    task: DocumentTask, infos: Sequence[dict[str, Any]], units: Sequence[str | None], seed: int
+    task: DocumentTask, infos: Sequence[dict[str, Any]], units: Sequence[str | None]
 ) -> list[Score]:
     """How far the repeats of a document differ, by the first metric."""
     every = [info.get("each", []) for info in infos]
     values = [[decode(value) for _, value in repeats] for repeats in every]
     answers = [[answer for answer, _ in repeats] for repeats in every]
     metric = scored_metrics(task)[0]
-    resampling = Resampling(seed=seed, task=f"{task.task} repeats")
-    scores = agreement_scores(metric.name, values, units, answers, resampling)
+    scores = agreement_scores(metric.name, values, units, answers)
     return [
         replace(repeats, metric=result_name(repeats.metric, metric.pipeline)) for repeats in scores
     ]

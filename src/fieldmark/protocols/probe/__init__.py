@@ -28,8 +28,8 @@ class Probe(Protocol):
     answer = later("fieldmark.protocols.probe.run:run")
 
     def problems(self, task: Any) -> list[str]:
-        from fieldmark.metrics import load_metric
         from fieldmark.probes import load_probe
+        from fieldmark.protocols._score import known_metric
 
         block = task.block(self.name)
         try:
@@ -39,11 +39,8 @@ class Probe(Protocol):
         except FieldmarkError as error:
             return [f"{task.line_of('probe')}  {error}"]
         for name in (task.metric, *task.also):
-            try:
-                uses = load_metric(name).uses
-            except FieldmarkError:  # told as a problem of the task
-                continue
-            if uses == "score" and not hasattr(probe, "predict_score"):
+            known = known_metric(name)  # None: told as a problem of the task
+            if known is not None and known.uses == "score" and not hasattr(probe, "predict_score"):
                 return [
                     f"{task.line_of('metric')}  metric {short_name(name)!r} needs the certainty "
                     "of each answer, and the probe has no predict_score."

@@ -16,7 +16,7 @@ import polars as pl
 from fieldmark.errors import DataError, UsageError
 from fieldmark.metrics import calibration
 from fieldmark.protocols._features import RowFeatures
-from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
+from fieldmark.protocols._predictions import FitNotes, PartPredictions, answer_frame, left_out
 from fieldmark.protocols._score import NO, YES
 from fieldmark.protocols.probe.block import ProbeBlock
 from fieldmark.protocols.probe.fit import Fitted, fit_probe, units_of
@@ -81,11 +81,8 @@ def _answers(
     yes, no = next(
         (pair for pair in zip(YES, NO, strict=True) if seen & set(pair)), (YES[0], NO[0])
     )
-    return test.select("id", "target", "unit").with_columns(
-        pl.Series("prediction", np.where(answer_nt[:, column] > 0, yes, no), pl.String),
-        pl.Series("score", sure_nt[:, column], pl.Float64),
-        pl.lit(repeat).alias("repeat"),
-    )
+    labels = np.where(answer_nt[:, column] > 0, yes, no)
+    return answer_frame(test, labels, sure_nt[:, column], repeat)
 
 
 def _calibration(frames: Sequence[pl.DataFrame], fitted: Fitted) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from fieldmark.errors import DataError, UsageError
 from fieldmark.probes import Normaliser
 from fieldmark.progress import Progress
 from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows
-from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
+from fieldmark.protocols._predictions import FitNotes, PartPredictions, answer_frame, left_out
 from fieldmark.protocols._question import Question, Workspace
 from fieldmark.protocols.probe.block import ProbeBlock
 from fieldmark.protocols.probe.fit import Fitted, device_of, fit_probe, new_probe, units_of
@@ -102,11 +102,7 @@ class _PartRun:
 
     def ask(self) -> PartPredictions:
         frames = [
-            rows.select("id", "target", "unit").with_columns(
-                pl.Series("prediction", answer, pl.String),
-                pl.Series("score", sure, pl.Float64),
-                pl.lit(repeat).alias("repeat"),
-            )
+            answer_frame(rows, answer, sure, repeat)
             for repeat, (rows, answer, sure) in enumerate(self._answers())
         ]
         kinds = kinds_of(self.part)

@@ -70,6 +70,7 @@ class Rerank(Protocol):
     def prepare(
         self, task: Any, draw: Draw, settings: AskSettings, workspace: Workspace
     ) -> Question:
+        from fieldmark.protocols._dual import projected
         from fieldmark.protocols._question import table_question
         from fieldmark.protocols.rerank.full import ADDED, query_part
         from fieldmark.protocols.rerank.queries import (
@@ -104,7 +105,7 @@ class Rerank(Protocol):
             identity={self.name: block.model_dump(mode="json")} | settings.unusual(),
             needed=needed,
             tested=lambda: tested_queries(task, parts[0], draw),
-            backbone=lambda model: _seen_by(model, block.projector),
+            backbone=lambda model: None if _is_chat(model) else projected(model, block.projector),
             asks_again=settings.asks_again(),
         )  # fmt: skip
 
@@ -166,12 +167,6 @@ def _is_chat(model: Any) -> bool:
     from fieldmark.chat import ChatModel, LocalModel
 
     return isinstance(model, ChatModel | LocalModel)
-
-
-def _seen_by(model: Any, projector: str) -> Any:
-    from fieldmark.protocols._dual import projected
-
-    return None if _is_chat(model) else projected(model, projector)
 
 
 PROTOCOL = Rerank()

@@ -23,7 +23,7 @@ from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.protocols._dual import logits, projected, unit_rows
 from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows
-from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
+from fieldmark.protocols._predictions import FitNotes, PartPredictions, answer_frame, left_out
 from fieldmark.protocols._question import Question, Workspace
 from fieldmark.protocols.zero_shot.block import ZeroShotBlock
 from fieldmark.protocols.zero_shot.classes import (
@@ -105,15 +105,12 @@ class _Asked:
         templates = templates_of(self.block)
         longest = max(templates, key=len)
         cut = count_cut(self.model, [longest.replace("{}", text) for text in classes.texts])
-        notes = [*self._seen(), *cut.words("class texts"), *classes.notes]
+        # What the task's file says of the model's training data.
+        name, pairs = self.model.name.partition("?")[0], self.block.seen_by.items()
+        seen = [note for pattern, note in pairs if fnmatchcase(name, pattern)]
+        notes = [*seen, *cut.words("class texts"), *classes.notes]
         fits.add(None, {}, notes)
         return text_features(self.model, classes.texts, templates, options, progress)
-
-    def _seen(self) -> list[str]:
-        """What the task's file says of the model's training data."""
-        name = self.model.name.partition("?")[0]
-        pairs = self.block.seen_by.items()
-        return [note for pattern, note in pairs if fnmatchcase(name, pattern)]
 
 
 def text_features(
@@ -165,12 +162,7 @@ def choose(
             worth = {name: float(column[number]) for name, column in values.items()}
             defined = {name: value for name, value in worth.items() if value == value}
             infos.append(json.dumps({"values": defined, "top": shown}, ensure_ascii=False))
-    return rows.select("id", "target", "unit").with_columns(
-        pl.Series("prediction", answers, pl.String),
-        pl.Series("score", sure, pl.Float64),
-        pl.Series("info", infos, pl.String),
-        pl.lit(0).alias("repeat"),
-    )
+    return answer_frame(rows, answers, sure).with_columns(pl.Series("info", infos, pl.String))
 
 
 def likeliest(logit_nc: np.ndarray, k: int) -> np.ndarray:

@@ -22,9 +22,9 @@ from fieldmark.report.chance import with_chance
 from fieldmark.report.compare.paired import Paired, read_paired
 from fieldmark.report.providers import pairing_metric, why_not_paired
 from fieldmark.report.rows import Row, current_runs, names_with_caveats, read_table, superseded_note
-from fieldmark.report.run_labels import model_name, without_version
+from fieldmark.report.run_labels import main_protocol, model_name, without_version
 from fieldmark.report.tiers import ColumnErrors, ColumnKey, averaged, errors_of, photo_sets
-from fieldmark.stats import Comparison, Errors, compare_pair, holm, join
+from fieldmark.stats import LEVEL, Comparison, Errors, compare_pair, holm, join
 from fieldmark.store import RunFilter, Score, Store, nothing_stored
 from fieldmark.words import first_few
 
@@ -118,7 +118,7 @@ class RowComparison:
 
 def side_of(comparison: Comparison, p: float) -> str:
     """ "a", "b" or "tie" at that p."""
-    if p > 1 - comparison.level:
+    if p > 1 - LEVEL:
         return "tie"
     return "a" if comparison.lead > 0 else "b"
 
@@ -134,45 +134,41 @@ def compare_models(
     table = read_table(store, where, metric, compare=False)
     if not table.rows:
         raise nothing_stored(store.path)
-    names = choose_rows(store, table.rows, a, b)
-    two = [row for row in table.rows if row.name in (names.a, names.b)]
-    pairs = shared_rows(with_chance(store, two), names.a, names.b)
-    read_pairs = [_PairedTask.read(store, *pair) for pair in pairs]
-    questions = [question for question in read_pairs if question is not None]
-    left_out = tuple(
-        f"{row.heading}: {why_not_paired(row.run, row.score.metric)}"
-        for (row, _), question in zip(pairs, read_pairs, strict=True)
-        if question is None
-    )
-    if not questions:
+    (a, b), chosen_notes = choose_rows(store, table.rows, a, b)
+    two = [row for row in table.rows if row.name in (a, b)]
+    pairs: list[PairedErrors] = []
+    answers: list[Paired] = []
+    left_out, nothing = [], []
+    for row_a, row_b in shared_rows(with_chance(store, two), a, b):
+        loaded = pairing_metric(store, row_a.run, row_a.score.metric)
+        if loaded is None:
+            left_out.append(f"{row_a.heading}: {why_not_paired(row_a.run, row_a.score.metric)}")
+            continue
+        paired = read_paired(store, [row_a.runs, row_b.runs], loaded)
+        column = errors_of(paired, row_a.run.root, with_blind=False)
+        if column.errors is None:
+            nothing.append(f"{row_a.heading}: no photo that both answered")
+            continue
+        pairs.append(PairedErrors(row_a, row_b, column))
+        answers.append(paired)
+    if not pairs and not nothing:
         raise DataError(
-            f"{names.a!r} and {names.b!r} cannot be compared photo by photo on {left_out[0]}. "
+            f"{a!r} and {b!r} cannot be compared photo by photo on {left_out[0]}. "
             "`fieldmark table` shows their scores with intervals."
         )
-    with_errors = [question for question in questions if question.pair.column.errors is not None]
-    if not with_errors:
+    if not pairs:
         raise DataError(
-            f"{names.a!r} and {names.b!r} answered no photo in common, so they cannot be compared: "
+            f"{a!r} and {b!r} answered no photo in common, so they cannot be compared: "
             "run both on the same data with the same --n-test and --seed."
         )
-    compared = compare_tasks([question.pair for question in with_errors])
     shown = tuple(
-        replace(
-            task,
-            where=_disagreement(store, question.paired),
-            n_left_out=question.paired.n_left_out,
-        )
-        for task, question in zip(compared, with_errors, strict=True)
-    )
-    nothing = tuple(
-        f"{question.pair.a.heading}: no photo that both answered"
-        for question in questions
-        if question not in with_errors
+        replace(task, where=_disagreement(store, paired), n_left_out=paired.n_left_out)
+        for task, paired in zip(compare_tasks(pairs), answers, strict=True)
     )
     superseded = superseded_note(current_runs(store, where)[1])
-    overall = overall_of([question.pair for question in with_errors])
     reasons = (*left_out, *nothing)
-    return RowComparison(names.a, names.b, overall, shown, reasons, tuple(superseded), names.notes)
+    overall = overall_of(pairs)
+    return RowComparison(a, b, overall, shown, reasons, tuple(superseded), chosen_notes)
 
 
 def shared_rows(rows: Sequence[Row], a: str, b: str) -> list[tuple[Row, Row]]:
@@ -186,23 +182,6 @@ def shared_rows(rows: Sequence[Row], a: str, b: str) -> list[tuple[Row, Row]]:
         for column_rows in columns.values()
         if len(column_rows) == 2
     ]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _PairedTask:
-    """One column, and the answers of both rows."""
-
-    pair: PairedErrors
-    paired: Paired
-
-    @classmethod
-    def read(cls, store: Store, a: Row, b: Row) -> _PairedTask | None:
-        metric = pairing_metric(store, a.run, a.score.metric)
-        if metric is None:
-            return None
-        paired = read_paired(store, [a.runs, b.runs], metric)
-        column = errors_of(paired, a.run.root, with_blind=False)
-        return cls(PairedErrors(a, b, column), paired)
 
 
 # --- from errors to differences ---
@@ -299,7 +278,9 @@ def _disagreement(store: Store, paired: Paired) -> Disagreement | None:
         if not is_valued  # the target of such an item is a text of its own, not a class
     ]
     is_alike, is_mostly = lead_i == 0, right_2i[0] >= 0.5
-    examples = [_examples(store, answers.item[item_i[lead_i == sign]]) for sign in (1, -1)]
+    shown = [answers.item[item_i[lead_i == sign]][:N_CLASSES].tolist() for sign in (1, -1)]
+    texts = store.texts({*shown[0], *shown[1]})
+    examples = [tuple(texts[item] for item in items) for items in shown]
     return Disagreement(
         int((lead_i > 0).sum()),
         int((lead_i < 0).sum()),
@@ -329,29 +310,16 @@ def _leading(
     return tuple((name, abs(gain), size) for name, gain, size in ahead[:N_CLASSES])
 
 
-def _examples(store: Store, numbers: np.ndarray) -> tuple[str, ...]:
-    shown = numbers[:N_CLASSES]
-    names = store.texts(shown)
-    return tuple(names[int(number)] for number in shown)
-
-
 # --- Choice of two rows: which two rows of the table do two names mean?
 #
 # A name is a row's, a model's (`#` chooses a version, else the newest is taken), or a part of a
 # row's name that fits one model only. Where a model has several setups, the one that both share.
 
 
-@dataclass(frozen=True, slots=True)
-class RowPair:
-    """The names of two rows, and what to say of how they were chosen."""
-
-    a: str
-    b: str
-    notes: tuple[str, ...] = ()
-
-
-def choose_rows(store: Store, rows: Sequence[Row], a: str, b: str) -> RowPair:
-    """The two rows that these names mean."""
+def choose_rows(
+    store: Store, rows: Sequence[Row], a: str, b: str
+) -> tuple[tuple[str, str], tuple[str, ...]]:
+    """The names of the two rows that these mean, and what to say of how they were chosen."""
     match_a, match_b = (_find(store, name, rows) for name in (a, b))
     pairs = [
         pair for pair in itertools.product(match_a.setups, match_b.setups) if pair[0] != pair[1]
@@ -393,7 +361,12 @@ def choose_rows(store: Store, rows: Sequence[Row], a: str, b: str) -> RowPair:
             f"{chosen[0]!r} and {chosen[1]!r} have no column of the table in common: compare two "
             "that answered the same task, on the same data, among the same options."
         )
-    notes = [note for match in (match_a, match_b) for note in match.version_note()]
+    notes = [
+        f"{match.label} is the newest of {len(match.others) + 1} versions (others: "
+        f"{', '.join(match.others)})."
+        for match in (match_a, match_b)
+        if match.others
+    ]
     several = [
         (match, next(setup for setup in match.setups if setup != name))
         for match, name in zip((match_a, match_b), chosen, strict=True)
@@ -405,7 +378,7 @@ def choose_rows(store: Store, rows: Sequence[Row], a: str, b: str) -> RowPair:
             f"{counts} setups here: to compare another, give its full name, such as "
             f'"{several[0][1]}".'
         )
-    return RowPair(*chosen, tuple(notes))
+    return chosen, tuple(notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,16 +390,6 @@ class _NameMatch:
     """names of its rows"""
     others: tuple[str, ...]
     """older versions that the name fits as well"""
-
-    def version_note(self) -> list[str]:
-        if not self.others:
-            return []
-        n, others = len(self.others) + 1, ", ".join(self.others)
-        return [f"{self.label} is the newest of {n} versions (others: {others})."]
-
-
-def _protocol_of(row: Row) -> str:
-    return row.run.spec.protocol.partition("/")[0]
 
 
 def _find(store: Store, name: str, rows: Sequence[Row]) -> _NameMatch:
@@ -441,7 +404,9 @@ def _find(store: Store, name: str, rows: Sequence[Row]) -> _NameMatch:
         lambda row: row.model == name or row.run.id in named,
         lambda row: folded in row.name.lower() or fnmatchcase(row.name.lower(), folded),
         # A setup that other tasks of these results show, and that is the only one here.
-        lambda row: not row.setup and base in row.model.lower() and _protocol_of(row) == protocol,
+        lambda row: (
+            not row.setup and base in row.model.lower() and main_protocol(row.run.spec) == protocol
+        ),
     ):
         fitting = list(filter(does_fit, newest))
         if fitting:

@@ -21,6 +21,7 @@ import numpy as np
 
 from fieldmark.metrics import Metric, fill_values, wrong_answers
 from fieldmark.report.providers import provider_of, value_metric
+from fieldmark.report.run_labels import is_drawn_once
 from fieldmark.stats import Items
 from fieldmark.store import Answers, Run, Store
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 Cell = Sequence[Run]
 """runs that differ in their seed only"""
-LEAST_ASKED = 0.95
-"""share of the items that a cell must have been asked to be compared with others"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +58,9 @@ def read_paired(store: Store, cells: Sequence[Cell], metric: Metric, least: floa
     answers = store.drawn_answers(draws, with_scores=uses in ("score", "value"))
     rule = score_rule(cells[0][0])
     if rule not in ("mean", "pooled"):
-        answers = answers.taken(np.isin(answers.part, _numbers_of(store, answers.part, rule)))
+        names = store.texts(np.unique(answers.part))
+        of_rule = [number for number, name in names.items() if name == rule]
+        answers = answers.taken(np.isin(answers.part, of_rule))
     value_mn = _values(store, cells, draws, answers, metric) if uses == "value" else None
     has_mn = answers.prediction_mn >= 0 if value_mn is None else np.isfinite(value_mn)
     has_any = has_mn.any(axis=0)
@@ -78,17 +79,10 @@ def read_paired(store: Store, cells: Sequence[Cell], metric: Metric, least: floa
     else:
         runs = [run for index in kept.tolist() for run in cells[index]]
         items, answer_mn, bound = _arranged(store, runs, answers, metric, rule)
-    once_m = np.array([_is_drawn_once(cells[index]) for index in kept.tolist()], bool)
+    once_m = np.array([is_drawn_once(cells[index]) for index in kept.tolist()], bool)
     return Paired(
         items, answer_mn, bound, answers, n_left_out, tuple(kept.tolist()), share_c, once_m
     )
-
-
-def _is_drawn_once(cell: Cell) -> bool:
-    """Were some training images drawn, and only once?"""
-    spec = cell[0].spec
-    is_drawn = bool(spec.n_train or spec.settings.get("shots"))
-    return is_drawn and sum(run.spec.repeats for run in cell) == 1
 
 
 def _items(answers: Answers, target: np.ndarray, rule: str) -> Items:
@@ -198,12 +192,6 @@ def code_answers(answers: Answers) -> tuple[np.ndarray, np.ndarray]:
     if len(parts) > 1:
         return target + part * int(is_used.sum()), answer_mn + part * int(is_used.sum())
     return target, answer_mn
-
-
-def _numbers_of(store: Store, numbers: np.ndarray, name: str) -> list[int]:
-    """The numbers, of those given, that stand for a name."""
-    names = store.texts(np.unique(numbers))
-    return [number for number in np.unique(numbers).tolist() if names[number] == name]
 
 
 def _arranged(

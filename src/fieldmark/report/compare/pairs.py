@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from fieldmark.errors import FieldmarkError
 from fieldmark.report.compare.models import (
     OverallDifference,
     PairedErrors,
@@ -20,10 +19,9 @@ from fieldmark.report.compare.models import (
     overall_of,
     shared_rows,
 )
-from fieldmark.report.compare.paired import read_paired
-from fieldmark.report.providers import is_valued, pairing_metric
+from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Row
-from fieldmark.report.tiers import ColumnErrors, ColumnKey, errors_of, photo_sets
+from fieldmark.report.tiers import ColumnErrors, ColumnKey, photo_sets, read_errors
 from fieldmark.stats import Comparison, Errors, compare_many, join
 from fieldmark.store import Store
 
@@ -91,27 +89,17 @@ class AllPairs:
         return RowComparison(a, b, self._overall(pairs), compare_tasks(pairs)) if pairs else None
 
     def _read(self, rows: Sequence[Row]) -> None:
-        column = self._column(rows)
+        column = read_errors(self.store, rows, least=0.0, with_blind=False)
         if column is not None and column.errors is not None and set(column.asked) == {1.0}:
             alike = _AlikeRows({row.name: at for at, row in enumerate(rows)}, column.errors)
             self._alike |= {(row.column_key, row.name): (alike, column) for row in rows}
-
-    def _column(self, rows: Sequence[Row]) -> ColumnErrors | None:
-        try:
-            metric = pairing_metric(self.store, rows[0].run, rows[0].score.metric)
-        except FieldmarkError:  # a user's own metric whose file is not here
-            return None
-        if metric is None:
-            return None
-        paired = read_paired(self.store, [row.runs for row in rows], metric)
-        return errors_of(paired, rows[0].run.root, with_blind=False)
 
     def _pair(self, a: Row, b: Row) -> PairedErrors | None:
         alike, column = self._alike.get((a.column_key, a.name), (None, None))
         if alike is not None and column is not None and b.name in alike.at:
             at = (alike.at[a.name], alike.at[b.name])
             return PairedErrors(a, b, column, at, alike.compare(a.name, b.name))
-        column = self._column([a, b])
+        column = read_errors(self.store, [a, b], least=0.0, with_blind=False)
         return None if column is None or column.errors is None else PairedErrors(a, b, column)
 
     def _overall(self, pairs: Sequence[PairedErrors]) -> OverallDifference | None:

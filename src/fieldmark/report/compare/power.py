@@ -15,12 +15,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from fieldmark.errors import FieldmarkError
-from fieldmark.metrics import Metric
 from fieldmark.report.compare.models import RowComparison
 from fieldmark.report.compare.paired import read_paired
-from fieldmark.report.providers import pairing_metric
-from fieldmark.report.run_labels import model_name
+from fieldmark.report.providers import metric_here
+from fieldmark.report.run_labels import main_protocol, model_name
 from fieldmark.report.table.layout import align
 from fieldmark.stats import UnitSpread, compare_pair, errors
 from fieldmark.store import Run, RunName, RunSpec, Store
@@ -48,7 +46,7 @@ def measured_spread(
     where no two models can be compared.
     """
     alike = _asked_alike(runs, spec)
-    metric = _pairing_metric(store, alike, str(spec.settings["metric"][0]))
+    metric = metric_here(store, alike[0], str(spec.settings["metric"][0])) if alike else None
     if metric is None:
         return None
     paired = read_paired(store, [[run] for run in alike], metric)
@@ -84,14 +82,7 @@ def _asked_alike(runs: Iterable[Run], spec: RunSpec) -> list[Run]:
 
 
 def _subject(spec: RunSpec) -> tuple[str, str, str]:
-    return spec.task_name, spec.protocol.partition("/")[0], spec.data.partition("-")[0]
-
-
-def _pairing_metric(store: Store, runs: Sequence[Run], name: str) -> Metric | None:
-    try:
-        return pairing_metric(store, runs[0], name) if runs else None
-    except FieldmarkError:  # code that is not here any more
-        return None
+    return spec.task_name, main_protocol(spec), spec.data.partition("-")[0]
 
 
 # --- more units for a smaller difference ---
@@ -120,6 +111,10 @@ class NeededUnits:
     def more_units(self) -> int | None:
         return None if self.needed is None else max(0, self.needed - self.n_units)
 
+    def plain(self) -> dict[str, Any]:
+        """What programs read."""
+        return asdict(self) | {"more_units": self.more_units, "more_items": self.more_items}
+
     @property
     def more_items(self) -> int | None:
         """At the items per unit that there are."""
@@ -146,17 +141,12 @@ def needed_units(compared: RowComparison, differences: Sequence[float]) -> list[
             difference,
             comparison.n_units,
             comparison.n,
-            comparison.spread.units_to_detect(difference / score.scale, comparison.level),
+            comparison.spread.units_to_detect(difference / score.scale),
         )
         for heading, metric, comparison, score in subjects
         if comparison.n_units > 1 and comparison.freedom > 0
         for difference in differences
     ]
-
-
-def plain_needed(row: NeededUnits) -> dict[str, Any]:
-    """What programs read."""
-    return asdict(row) | {"more_units": row.more_units, "more_items": row.more_items}
 
 
 def needed_text(rows: Sequence[NeededUnits], width: int = 80) -> str:

@@ -21,7 +21,8 @@ from typing import Any
 
 from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Row
-from fieldmark.report.table.layout import MISSING, align
+from fieldmark.report.run_labels import main_protocol
+from fieldmark.report.table.layout import MISSING, align, known
 
 FOLDER = Path(__file__).parent / "published_scores"
 
@@ -129,7 +130,7 @@ def match_published(rows: Iterable[Row], numbers: Sequence[Published] | None = N
         for row in rows
         if not row.score.part and not is_valued(row.run)
         for number in by_place.get((row.run.spec.model, row.run.spec.task), [])
-        if number.protocol == row.run.spec.protocol.partition("/")[0]
+        if number.protocol == main_protocol(row.run.spec)
     ]
 
 
@@ -177,9 +178,6 @@ def plain_published(match: Match) -> dict[str, Any]:
     """What programs read: one flat mapping of JSON values."""
     score = match.row.score
     scale = score.scale
-
-    def known(value: float | None) -> float | None:
-        return None if value is None or math.isnan(value) else value
 
     theirs = {f"published_{name}": value for name, value in asdict(match.published).items()}
     return {

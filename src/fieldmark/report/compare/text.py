@@ -19,6 +19,7 @@ from fieldmark.report.compare.models import (
     OverallDifference,
     RowComparison,
 )
+from fieldmark.report.run_labels import is_drawn_once
 from fieldmark.report.table.layout import MISSING, align, arrow, number
 from fieldmark.report.table.verdict import task_words
 from fieldmark.stats import Comparison
@@ -258,7 +259,7 @@ def training_notes(compared: RowComparison) -> list[str]:
     """What intervals and p know of training samples, where a model has only one."""
     notes = []
     for task in compared.tasks:
-        once = [row.name for row in (task.a, task.b) if row.is_drawn_once]
+        once = [row.name for row in (task.a, task.b) if is_drawn_once(row.runs)]
         if once and task.comparison.n_repeats == 1:
             notes.append(ONE_TRAINING)
         elif once:

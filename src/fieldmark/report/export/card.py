@@ -93,17 +93,16 @@ def _worst(chosen: Chosen, main: Sequence[Row]) -> str:
     for row in main:
         worst = worst_classes(chosen.store, row.run)
         if worst:
-            shown = "; ".join(_class(entry) for entry in worst)
+            shown = "; ".join(
+                f"{one.label} {one.n_right} of {one.n} right"
+                + (f", mostly taken for {one.taken_for}" if one.taken_for else "")
+                for one in worst
+            )
             lines.append(f"- **{_cell(row.column)}**: {shown}")
     if not lines:
         return ""
     head = "Labels with the fewest right answers, of those with five images or more:"
     return "\n".join([f"## Worst classes\n\n{head}\n", *lines])
-
-
-def _class(worst: WorstClass) -> str:
-    mixed = f", mostly taken for {worst.taken_for}" if worst.taken_for else ""
-    return f"{worst.label} {worst.n_right} of {worst.n} right{mixed}"
 
 
 def _licences(model: str, facts: dict[str, TaskFacts]) -> str:

@@ -187,19 +187,15 @@ def panels(parts: Sequence[Spec], per_row: int = 2) -> Spec:
 
 def first_panels(columns: Sequence[str], most: int = MOST_PANELS) -> tuple[list[str], str]:
     """As many columns as a figure takes, and what to say of the others."""
-    if len(columns) <= most:
-        return list(columns), ""
-    return list(columns[:most]), (
-        f"Shown: {most} of {len(columns)} columns, those with the most models."
-    )
+    note = f"Shown: {most} of {len(columns)} columns, those with the most models."
+    return list(columns[:most]), note if len(columns) > most else ""
 
 
 def level_of(rows: Sequence[Row]) -> str:
     """`95 % intervals`, or that there are none."""
-    levels = sorted({row.score.level for row in rows if row.score.low is not None})
-    if not levels:
+    if all(row.score.low is None for row in rows):
         return "no intervals are known for these scores"
-    return f"{' or '.join(f'{100 * level:g} %' for level in levels)} intervals"
+    return "95 % intervals"
 
 
 def points_note(rows: Sequence[Row]) -> str:

@@ -56,17 +56,13 @@ class Series:
     """in the order of the axis"""
 
 
-def best_last(series: Sequence[Series]) -> list[Series]:
-    """Best final score first: those get the colours."""
-    sign = -1 if series[0].points[0][1].higher_is_better else 1
-    return sorted(series, key=lambda line: (sign * line.points[-1][1].value, line.name))
-
-
 def series_panel(
     series: Sequence[Series], axis: Axis, title: str = "", chance: ChanceLines = NO_LINES
 ) -> Spec:
     """The panel; lines beyond the colours are drawn faintly and without names."""
-    ordered = best_last(series)
+    # The best final score first: those get the colours.
+    sign = -1 if series[0].points[0][1].higher_is_better else 1
+    ordered = sorted(series, key=lambda line: (sign * line.points[-1][1].value, line.name))
     kinds = _kinds(ordered)
     span = _span([x for line in ordered for x, _ in line.points], axis)
     values = [
@@ -83,10 +79,13 @@ def series_panel(
     score = ordered[0].points[0][1]
     x, y = _x(axis, ordered), _y(score_title(score), domain)
     names = _names(ordered[: len(SERIES)], domain, chance)
+    levels = [{"score": rounded(level)} for level, _ in chance.drawn]
+    dashed: Spec = {"data": {"values": levels}, "mark": DASHED, "encoding": {"y": y}}
+    layers = [*([dashed] if levels else []), *_lines(values, x, y, axis, kinds), _ends(names, y)]
     panel: Spec = {
         "width": SIZE[0],
         "height": SIZE[1],
-        "layer": [*_chance(chance, y), *_lines(values, x, y, axis, kinds), _ends(names, y)],
+        "layer": layers,
     }
     if title:
         panel["title"] = {"text": title, "fontSize": 10.5, "frame": "group"}
@@ -255,12 +254,6 @@ def _names(
         {"text": text, "colour": colour, "score": rounded(height - too_high)}
         for (_, _, text, colour), height in zip(ends, heights, strict=True)
     ]
-
-
-def _chance(chance: ChanceLines, y: Spec) -> list[Spec]:
-    values = [{"score": rounded(level)} for level, _ in chance.drawn]
-    layer = {"data": {"values": values}, "mark": DASHED, "encoding": {"y": y}}
-    return [layer] if values else []
 
 
 def _ends(names: Sequence[Spec], y: Spec) -> Spec:

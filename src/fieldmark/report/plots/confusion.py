@@ -12,6 +12,7 @@ import numpy as np
 
 from fieldmark.charts import INK, ORANGE, WIDTH
 from fieldmark.errors import DataError
+from fieldmark.report.compare.paired import unit_numbers
 from fieldmark.report.plots._panel import (
     Results,
     Spec,
@@ -64,13 +65,12 @@ def plot(results: Results) -> Spec:
     return figure(title, notes, panels(parts), len(parts))
 
 
-def confusion_pairs(results: Results, row: Row, most: int = N_PAIRS) -> list[Spec]:
+def confusion_pairs(results: Results, row: Row) -> list[Spec]:
     """The pairs with most wrong answers, most first; equal ones by name."""
     answers = results.store.answers([row.run.id])
     answers = answers.taken(answers.prediction_mn[0] != 0)
-    unit = np.where(answers.unit > 0, answers.unit, -1 - answers.item)
     labels, code, n_c = _counted(np.stack([answers.part, answers.target]))
-    units, _, _ = _counted(np.stack([answers.part, answers.target, unit]))
+    units, _, _ = _counted(np.stack([answers.part, answers.target, unit_numbers(answers)]))
     n_units_c = _counted(units[:2])[2]
     wrong = answers.prediction_mn[0] != answers.target
     pairs, _, n_wrong = _counted(np.stack([code[wrong], answers.prediction_mn[0][wrong]]))
@@ -85,7 +85,7 @@ def confusion_pairs(results: Results, row: Row, most: int = N_PAIRS) -> list[Spe
         )
         for (at, answer), n in zip(pairs.T, n_wrong, strict=True)
     ]
-    return sorted(mixed, key=lambda pair: (-pair["wrong"], pair["pair"]))[:most]
+    return sorted(mixed, key=lambda pair: (-pair["wrong"], pair["pair"]))[:N_PAIRS]
 
 
 def _counted(columns_kn: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

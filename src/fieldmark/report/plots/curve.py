@@ -46,14 +46,16 @@ def plot(results: Results) -> Spec:
             "no task was run with several numbers of training photos: "
             "`fieldmark run … --n-train 1 10 100` gives a curve."
         )
-    shown, more = first_panels(sorted(grown, key=lambda name: -_n_places(lines[name])))
+    shown, more = first_panels(
+        sorted(grown, key=lambda name: -len({x for line in lines[name] for x, _ in line.points}))
+    )
     chance = {name: chance_lines(results, groups[name]) for name in shown}
     rows = [row for name in shown for row in groups[name]]
     unplaced = sorted({row.model for row in rows if n_train[row.run.id] is None})
+    n_kinds = len({line.kind for name in shown for line in lines[name]})
     flat = sorted({name.partition("\n")[0] for name in lines if name not in grown})
     notes = [
-        f"{level_note(rows)} "
-        f"{'Line style: how the model was used. ' * (_n_kinds(lines, shown) > 1)}{_luck(rows)}",
+        f"{level_note(rows)} {'Line style: how the model was used. ' * (n_kinds > 1)}{_luck(rows)}",
         *chance_words(list(chance.values())),
         few_answers(rows),
         quiet_note(max(len(lines[name]) for name in shown)),
@@ -123,11 +125,3 @@ def _line_names(keys: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, st
         name = model if len(same) == 1 else f"{model}, {protocol}"
         names[key] = name if len(alike) == 1 else f"{name} ({alike.index(key) + 1})"
     return names
-
-
-def _n_places(lines: Sequence[Series]) -> int:
-    return len({x for line in lines for x, _ in line.points})
-
-
-def _n_kinds(lines: dict[str, list[Series]], shown: Sequence[str]) -> int:
-    return len({line.kind for name in shown for line in lines[name]})

@@ -40,7 +40,11 @@ def plot(results: Results) -> Spec:
         raise DataError(
             "a difference needs two models on one task: `fieldmark run` with another --model."
         )
-    able = [name for name, rows in columns.items() if _is_paired(results, rows)]
+    able = [
+        name
+        for name, (row, *_) in columns.items()
+        if pairing_metric(results.store, row.run, row.score.metric) is not None
+    ]
     if not able:
         row = next(iter(columns.values()))[0]
         why = why_not_paired(row.run, row.score.metric)
@@ -66,10 +70,6 @@ def plot(results: Results) -> Spec:
     where = columns_in_words([columns[name][0] for name in parts])
     best = f"{best_column[0].name} on {where}" if len(parts) == 1 else f"the best on {where}"
     return figure(f"Difference to {best}", notes, panels(list(parts.values())), len(parts))
-
-
-def _is_paired(results: Results, rows: Sequence[Row]) -> bool:
-    return pairing_metric(results.store, rows[0].run, rows[0].score.metric) is not None
 
 
 def _panel(results: Results, rows: Sequence[Row], most: int) -> Spec | None:

@@ -28,7 +28,7 @@ from fieldmark.report.plots._series import (
     series_figure,
 )
 from fieldmark.report.rows import Row, mark_notes
-from fieldmark.report.run_labels import spec_facts
+from fieldmark.report.run_labels import main_protocol, spec_facts
 from fieldmark.store import Score, fit_summary
 from fieldmark.words import first_few
 
@@ -70,7 +70,7 @@ def plot(results: Results) -> Spec:
 
 def _facts(row: Row) -> dict[str, Any]:
     """The settings without the name of the block they stand in, as headings of tables have them."""
-    method = row.run.spec.protocol.partition("/")[0]
+    method = main_protocol(row.run.spec)
     return {
         key.removeprefix(f"{method}."): value
         for key, value in spec_facts(row.run.spec).items()

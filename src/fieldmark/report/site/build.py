@@ -28,7 +28,6 @@ from fieldmark.report.site.images import (
     Photos,
     choose_images,
     photos_note,
-    sample_thumbs,
     write_thumbnails,
 )
 from fieldmark.report.site.pages import (
@@ -141,13 +140,13 @@ def _write(job: _SiteBuild, table: Table) -> None:
     job.progress.start("charts", 1)
     charts = chart_specs(job.store, table)
     summary["charts"] = sorted(charts)
-    _put(job.folder / "data" / "summary.js", receive_script("summary", summary))
+    (job.folder / "data" / "summary.js").write_bytes(receive_script("summary", summary))
     if charts:
-        _put(job.folder / "data" / "charts.js", receive_script("charts", charts))
-        _put(job.folder / "vega.js", vega_script())
+        (job.folder / "data" / "charts.js").write_bytes(receive_script("charts", charts))
+        (job.folder / "vega.js").write_bytes(vega_script())
     for file, content in page_files().items():
-        _put(job.folder / file, content)
-    _put(job.folder / "index.html", index_page(summary))
+        (job.folder / file).write_bytes(content)
+    (job.folder / "index.html").write_bytes(index_page(summary))
 
 
 def _write_comparisons(job: _SiteBuild, table: Table) -> None:
@@ -156,7 +155,7 @@ def _write_comparisons(job: _SiteBuild, table: Table) -> None:
     job.progress.start("comparisons", len(files))
     for file, name in files.items():
         content = receive_script(file, comparisons.of_row(name))
-        _put(job.folder / "data" / f"{file}.js", content)
+        (job.folder / "data" / f"{file}.js").write_bytes(content)
         job.progress.advance()
 
 
@@ -173,11 +172,12 @@ def _write_task(
     runs = {name: rows[0].run for name, rows in kept.items()}
     thumbs, lost = _write_photos(job, facts, runs, data)
     for name, column in data.items():
-        _put(job.folder / "data" / f"{name}.js", data_script(name, pack(column, thumbs[name])))
+        (job.folder / "data" / f"{name}.js").write_bytes(
+            data_script(name, pack(column, thumbs[name]))
+        )
         if replies := pack_replies(job.store, kept[name], column):
-            _put(
-                job.folder / "data" / f"{name}-replies.js", data_script(f"{name}-replies", replies)
-            )
+            content = data_script(f"{name}-replies", replies)
+            (job.folder / "data" / f"{name}-replies.js").write_bytes(content)
     notes = [others_note(rows, kept[name]) for name, rows in columns.items()]
     for note in filter(None, [lost, *notes]):
         job.progress.say(f"{facts.name}: {note}")
@@ -233,11 +233,10 @@ def samples_of(data: ColumnData, thumbs: Mapping[str, str], best: int) -> list[l
         {"name": list(shown), "label": [label for label, _ in shown.values()]},
         schema={"name": pl.String, "label": pl.String},
     )
-    return [[name, *shown[name]] for name in sample_thumbs(frame, N_SAMPLES)]
-
-
-def _put(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
+    # Spread over the labels: the first of each label, then the second of each, ...
+    turns = frame.sort("label", "name").with_columns(turn=pl.int_range(pl.len()).over("label"))
+    names = turns.sort("turn", "label").head(N_SAMPLES)["name"]
+    return [[name, *shown[name]] for name in names]
 
 
 def _beside(out: Path, word: str) -> Path:

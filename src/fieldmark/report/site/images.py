@@ -234,9 +234,3 @@ def photos_note(lost: Mapping[str, int]) -> str:
         return f"{head}: {'it' if total == 1 else 'they'} {_WHY[next(iter(lost))][total > 1]}."
     why = [f"{n:,} {_WHY[reason][n > 1]}" for reason, n in sorted(lost.items())]
     return f"{head}: {', '.join(why)}."
-
-
-def sample_thumbs(frame: pl.DataFrame, n: int) -> list[str]:
-    """`n` thumbnails with their labels, spread over the labels."""
-    turns = frame.sort("label", "name").with_columns(turn=pl.int_range(pl.len()).over("label"))
-    return turns.sort("turn", "label").head(n)["name"].to_list()

@@ -101,11 +101,9 @@ def script_json(value: Any) -> str:
     '"\\\\u003c/script\\\\u003e"'
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return "".join(_UNSAFE.get(letter, letter) for letter in text) if _has_unsafe(text) else text
-
-
-def _has_unsafe(text: str) -> bool:
-    return any(sign in text for sign in _UNSAFE)
+    if not any(sign in text for sign in _UNSAFE):  # most have none, and are long
+        return text
+    return "".join(_UNSAFE.get(letter, letter) for letter in text)
 
 
 def without_folders(text: str) -> str:

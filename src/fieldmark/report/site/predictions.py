@@ -20,11 +20,12 @@ import polars as pl
 
 from fieldmark.errors import UnknownName
 from fieldmark.protocols import may_fail, protocol_of
-from fieldmark.report.compare.paired import LEAST_ASKED, score_rule
+from fieldmark.report.compare.paired import score_rule
 from fieldmark.report.providers import is_valued, value_metric
 from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.report.site.summary import columns_of, public_table
 from fieldmark.report.table.verdict import named
+from fieldmark.report.tiers import LEAST_ASKED
 from fieldmark.store import OK, UNANSWERED, Score, Store
 
 _NO_SCORE = 255

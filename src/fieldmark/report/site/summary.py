@@ -32,7 +32,7 @@ from fieldmark.report.plots import PLOTS, draw, what_it_shows
 from fieldmark.report.plots._panel import Results
 from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Row, Table, read_table
-from fieldmark.report.run_labels import model_name
+from fieldmark.report.run_labels import is_drawn_once, model_name
 from fieldmark.report.site.pages import public_names, without_folders
 from fieldmark.report.table.notes import run_lines
 from fieldmark.report.table.ranking import mean_notes, rank_rows
@@ -234,9 +234,10 @@ def _cell(row: Row, number: int, column: int) -> list[Any]:
     unanswered = unanswered_words(row) if row.outcomes else ""
     numbers = [_known(number) for number in (score.value, score.low, score.high)]
     seconds = _known(row.run.seconds)
+    rounded_s = None if seconds is None else round(seconds, 1)
+    n_draws = 0 if is_drawn_once(row.runs) else row.n_draws
     return [
-        number, column, *numbers, score.n, score.n_units, row.tier, unanswered,
-        None if seconds is None else round(seconds, 1), 0 if row.is_drawn_once else row.n_draws,
+        number, column, *numbers, score.n, score.n_units, row.tier, unanswered, rounded_s, n_draws,
     ]  # fmt: skip
 
 
@@ -291,7 +292,7 @@ def describe_rows(store: Store, table: Table, names: Sequence[str]) -> list[dict
     sizes, speeds = parameters(store, table.rows), images_per_s(store, table.rows)
     rows, unlisted = [], Checkpoint("", licence="")
     for name in names:
-        row = row_of[name]
+        row, speed = row_of[name], speeds.get(row_of[name].model)
         base = model_name(row.run.spec).partition("?")[0]
         listed, family = checkpoints().get(base, unlisted), base.partition("/")[0]
         rows.append(
@@ -304,18 +305,14 @@ def describe_rows(store: Store, table: Table, names: Sequence[str]) -> list[dict
                 "family": family if family in our_families else "own",
                 "title": listed.title,
                 "params": round(sizes[row.model]) if row.model in sizes else None,
-                "images_per_s": _three_figures(speeds.get(row.model)),
+                # Speeds are not known better than by three figures.
+                "images_per_s": float(f"{speed:.3g}") if speed is not None else None,
                 "licence": listed.licence,
                 "released": listed.released,
                 "source": listed.source,
             }
         )
     return rows
-
-
-def _three_figures(value: float | None) -> float | None:
-    """Three of them: speeds are not known better."""
-    return None if value is None else float(f"{value:.3g}")
 
 
 # --- charts ---

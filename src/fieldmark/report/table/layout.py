@@ -139,6 +139,11 @@ def number(value: float, score: Score) -> str:
     return f"{round(100 * value, 6):.1f}" if score.is_fraction else f"{value:.3g}"
 
 
+def known(value: float | None) -> float | None:
+    """None for what is not defined, which JSON has no number for."""
+    return None if value is None or math.isnan(value) else value
+
+
 def arrow(score: Score) -> str:
     return "↑" if score.higher_is_better else "↓"
 

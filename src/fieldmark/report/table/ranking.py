@@ -233,7 +233,11 @@ def agreement(grid: Grid) -> str:
     ]
     if len(columns) < FEWEST_TASKS or len(names) < FEWEST_ROWS:
         return ""
-    tau_tt = kendall_tau([[_height(grid[name, c]) for name in names] for c in columns])
+    # Scores turned so that more is better.
+    scores = [[grid[name, column].score for name in names] for column in columns]
+    tau_tt = kendall_tau(
+        [[s.value if s.higher_is_better else -s.value for s in row] for row in scores]
+    )
     task_i, task_j = np.triu_indices(len(columns), 1)
     is_known = ~np.isnan(tau_tt[task_i, task_j])
     task_i, task_j = task_i[is_known], task_j[is_known]
@@ -250,11 +254,6 @@ def agreement(grid: Grid) -> str:
         f"{_signed(tau_p[least])} ({tasks[task_i[least]]}, {tasks[task_j[least]]}) to "
         f"{_signed(tau_p[most])} ({tasks[task_i[most]]}, {tasks[task_j[most]]})."
     )
-
-
-def _height(row: Row) -> float:
-    """The score, turned so that more is better."""
-    return row.score.value if row.score.higher_is_better else -row.score.value
 
 
 def _signed(tau: float) -> str:

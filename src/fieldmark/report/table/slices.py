@@ -115,26 +115,14 @@ def _score(value: str, rows: pl.DataFrame, metric: Metric, valued: str) -> Score
     import numpy as np
     import polars as pl
 
-    from fieldmark.stats import Items, estimate, interval
+    from fieldmark.protocols import make_score
+    from fieldmark.stats import Items
 
     unit = rows.select(pl.col("unit").fill_null(pl.col("id"))).to_series().to_numpy()
     items = Items(np.zeros(len(rows), np.int64), unit, repeat=rows["repeat"].to_numpy())
     wrong = rows["prediction"].ne_missing(rows["target"]).cast(pl.Int64)
     answer = (rows["score"] if valued else wrong).to_numpy()
-    limits = interval(items, answer, metric)
-    return Score(
-        valued or "accuracy",
-        estimate(items, answer, metric),
-        value,
-        None if limits.why else limits.low,
-        None if limits.why else limits.high,
-        n=rows["id"].n_unique(),
-        n_units=limits.n_units,
-        method=limits.method,
-        higher_is_better=metric.direction == "up",
-        is_fraction=metric.bounds == (0.0, 1.0),
-        warning=limits.why,
-    )
+    return make_score(valued or "accuracy", items, answer, metric, rows["id"].n_unique(), value)
 
 
 # --- groups of tasks ---

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fieldmark.report.facts import signatures
 from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import RATES, Row, Table
+from fieldmark.report.run_labels import is_drawn, is_drawn_once
 from fieldmark.report.table.layout import (
     GAP,
     MISSING,
@@ -26,6 +27,7 @@ from fieldmark.report.table.layout import (
     column_of_cells,
     interval_cell,
     is_lopsided,
+    known,
     marks,
     number,
     text_width,
@@ -243,10 +245,8 @@ def _legend(table: Table, signs: Sequence[str]) -> Iterator[str]:
         yield "↑ higher is better"
     if "↓" in directions:
         yield "↓ lower is better"
-    levels = sorted({row.score.level for row in rows if row.score.low is not None})
-    if levels:
-        shown = " or ".join(f"{100 * level:g} %" for level in levels)
-        what = f"± margin of error ({shown})" if "±" in signs else f"intervals of {shown}"
+    if any(row.score.low is not None for row in rows):
+        what = "± margin of error (95 %)" if "±" in signs else "intervals of 95 %"
         yield f"{what} {_source_of_error(rows)}"
         if "±" in signs and any(map(is_lopsided, rows)):
             yield "[low, high] the same interval, where ± would leave 0–100"
@@ -270,7 +270,7 @@ def _legend(table: Table, signs: Sequence[str]) -> Iterator[str]:
 
 def _source_of_error(rows: Sequence[Row]) -> str:
     """What an interval is over."""
-    draws = {row.is_drawn and row.n_draws > 1 for row in rows if row.score.low is not None}
+    draws = {is_drawn(row.run) and row.n_draws > 1 for row in rows if row.score.low is not None}
     if True not in draws:
         return "for these test photos"
     several = "" if draws == {True} else ", where there are several"
@@ -278,7 +278,7 @@ def _source_of_error(rows: Sequence[Row]) -> str:
 
 
 def _draw_notes(rows: Sequence[Row]) -> Iterator[str]:
-    once = {row.run.id: row for row in rows if row.is_drawn_once and row.is_stored}
+    once = {row.run.id: row for row in rows if row.is_stored and is_drawn_once(row.runs)}
     if once:
         n = f"{len(once)} scores" if len(once) > 1 else "1 score"
         yield (
@@ -394,18 +394,13 @@ def plain_rows(table: Table) -> list[dict[str, Any]]:
     return [_plain(row, table.study) for row in table.rows]
 
 
-def _number(value: float | None) -> float | None:
-    """None for what JSON has no number for."""
-    return None if value is None or math.isnan(value) else value
-
-
 def _plain(row: Row, study: Study | None) -> dict[str, Any]:
     column = None if study is None else study.columns.get(row.column_key)
     spec, score = row.run.spec, row.score
     spec_fields = {attribute.name: getattr(spec, attribute.name) for attribute in fields(RunSpec)}
     result = {attribute.name: getattr(score, attribute.name) for attribute in fields(Score)}
     for name in ("value", "low", "high"):
-        result[name] = None if result[name] is None or math.isnan(result[name]) else result[name]
+        result[name] = known(result[name])
     return {
         **spec_fields,
         **result,
@@ -427,7 +422,7 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
         "n_answered": row.run.n_ok,
         "answered_rate": row.answered,
         "among_answered": row.score.value if row.among is None else row.among,
-        **{name: _number(row.rates.get(name)) for name in RATES},
+        **{name: known(row.rates.get(name)) for name in RATES},
         **{f"n_{outcome}": row.outcomes.get(outcome, 0) for outcome in UNANSWERED},
         "seconds": row.run.seconds,
         "finished": row.run.finished,
