@@ -78,8 +78,11 @@ class DataError(FieldmarkError):
 
 
 class StoreError(DataError):
-    may_pass = False
-    """may the same file be read a while later, or by a newer fieldmark?"""
+    """`may_pass`: may the same file be read a while later, or by a newer fieldmark?"""
+
+    def __init__(self, text: str, may_pass: bool = False) -> None:
+        super().__init__(text)
+        self.may_pass = may_pass
 
 
 class ModelError(FieldmarkError):

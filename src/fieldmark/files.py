@@ -163,6 +163,20 @@ def canonical_json(value: Any) -> str:
     return _SORTED.encode(value)
 
 
+def small_json(path: Path) -> dict[str, Any]:
+    """The object in a small file of ours; {} where there is none, or it is damaged."""
+    try:
+        values = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def json_bytes(values: object) -> bytes:
+    """What a small file that people may read holds."""
+    return (json.dumps(values, indent=1) + "\n").encode()
+
+
 # --- tables that people open in a spreadsheet, or look at in a terminal ---
 
 UNSAFE_CELL = r"^[=+\-@\t\r]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"

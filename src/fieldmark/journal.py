@@ -93,9 +93,8 @@ class Journal:
             # Locked before it is looked at: the tail of another writer is no torn line.
             if try_lock(self._file) is False:
                 self._file.close()
-                busy = StoreError(f"{path}  is being written by another process: wait for it.")
-                busy.may_pass = True
-                raise busy
+                text = f"{path}  is being written by another process: wait for it."
+                raise StoreError(text, may_pass=True)
             self._size = self._cut_tail()
         except OSError as error:
             raise unusable(path, error) from error

@@ -42,6 +42,15 @@ def grouped(lines: Iterable[str]) -> list[str]:
     ]
 
 
+def is_text(name: str) -> bool:
+    """Can it be written as UTF-8? Names of files and of a tar's members are bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def printable(text: str, kept: str = "") -> str:
     """The text with its control characters spelled out, all but those to be kept: what others wrote
     must not steer a terminal.

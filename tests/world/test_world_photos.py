@@ -226,17 +226,6 @@ def test_the_box_holds_the_animal(world: World) -> None:
     assert abs(rows.min() - int(truth["box_y"])) <= 6
 
 
-@pytest.mark.parametrize("size_px", [32, 100, 224, 512])
-def test_other_sizes_show_the_same_picture(world: World, size_px: int) -> None:
-    photo = world.photo(SCENES["day"], size_px)
-    assert photo.image.size == (size_px, size_px) and photo.image.mode == "RGB"
-    reference = world.photo(SCENES["day"]).image.resize((16, 16)).tobytes()
-    small = photo.image.resize((16, 16)).tobytes()
-    assert (
-        np.corrcoef(np.frombuffer(reference, np.uint8), np.frombuffer(small, np.uint8))[0, 1] > 0.98
-    )
-
-
 @pytest.mark.parametrize(
     ("scene", "line"),
     [

@@ -79,6 +79,20 @@ def rows_seen(rows: pl.DataFrame) -> str:
     )
 
 
+def named_findings(level: str, names: Iterable[str], text: str, *noun: str) -> Iterator[Finding]:
+    """The text and the first few of the names, if there are any; with a noun, how many they are."""
+    named = list(names)
+    if named:
+        n = f"{counted(len(named), *noun)} " if noun else ""
+        yield Finding(level, f"{n}{text}: {name_some(named)}.")
+
+
+def count_findings(level: str, n: int, text: str, *noun: str) -> Iterator[Finding]:
+    """How many there are, if any, and the text."""
+    if n:
+        yield Finding(level, f"{counted(n, *noun)} {text}.")
+
+
 # --- files ---
 
 
@@ -127,10 +141,7 @@ def image_findings(root: Path, images: Iterable[str]) -> list[Finding]:
         reasons = list(pool.map(lambda image: _reason(root, image), present))
     broken = [f"{image!r} ({why})" for image, why in zip(present, reasons, strict=True) if why]
     n = counted(len(distinct), "image")
-    findings = []
-    if missing:
-        text = f"{len(missing)} of {n} are missing: {name_some(missing)}."
-        findings.append(Finding("error", text))
+    findings = list(named_findings("error", missing, f"{len(missing)} of {n} are missing"))
     if broken:
         text = f"{len(broken)} of {n} cannot be read: {first_few(broken, 3)}."
         findings.append(Finding("error", text))
@@ -164,9 +175,7 @@ def stray_findings(
     """Files of an image folder that no row names; `shown` is what the folder is called."""
     names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
     strays = sorted(name for name in names if name not in named and not name.startswith("."))
-    if strays:
-        n = counted(len(strays), "file")
-        yield Finding(level, f"{n} in {shown} that no {by} names: {name_some(strays)}.")
+    yield from named_findings(level, strays, f"in {shown} that no {by} names", "file")
 
 
 # --- counts ---
@@ -186,13 +195,19 @@ def published_findings(
         "images": len(rows),
         "classes": rows.get_column("label").n_unique(),
     }
+    yield from size_findings(n_rows, expected, "size")
+
+
+def size_findings(
+    counts: Mapping[str, int], published: Mapping[str, int], what: str
+) -> Iterator[Finding]:
     odd = [
-        f"{name} {n_rows.get(name, 0):,} of {n:,}"
-        for name, n in expected.items()
-        if n_rows.get(name, 0) != n
+        f"{name} {counts.get(name, 0):,} of {n:,}"
+        for name, n in published.items()
+        if counts.get(name, 0) != n
     ]
     if odd:
-        yield Finding("note", f"not the published size: {', '.join(odd)}.")
+        yield Finding("note", f"not the published {what}: {', '.join(odd)}.")
 
 
 def set_findings(rows: pl.DataFrame, published: Mapping[str, tuple[int, int]]) -> Iterator[Finding]:
@@ -233,11 +248,9 @@ def class_findings(table: pl.DataFrame, single_level: str = "warning") -> Iterat
     if len(counts) < 2:
         names = name_some(counts.get_column("label").to_list()) or "none"
         yield Finding("error", f"at least two classes are needed, found: {names}.")
-    single = counts.filter(pl.col("len") == 1).get_column("label").to_list()
-    if single:
-        n = counted(len(single), "class", "classes")
-        text = f"{n} of {len(counts)} with only one image: {name_some(single)}."
-        yield Finding(single_level, text)
+    single = counts.filter(pl.col("len") == 1).get_column("label")
+    text = f"of {len(counts)} with only one image"
+    yield from named_findings(single_level, single, text, "class", "classes")
     by_split = labels_by_split(table)
     if "train" in by_split:
         yield from _unseen_findings("test", by_split.get("test", set()) - by_split["train"])
@@ -254,10 +267,7 @@ def rank_findings(
         yield Finding(level, text)
     pairs = rows.select("common_name", "label").drop_nulls().unique()
     shared = pairs.filter(pl.col("common_name").is_duplicated()).get_column("common_name")
-    if len(shared):
-        names = sorted(set(shared))
-        n = counted(len(names), "common name")
-        yield Finding("note", f"{n} of several classes: {name_some(names)}.")
+    yield from named_findings("note", sorted(set(shared)), "of several classes", "common name")
 
 
 def split_findings(
@@ -280,16 +290,13 @@ def split_findings(
         if split != "test":  # `class_findings` tells this of test
             yield from _unseen_findings(split, labels - train, unseen_level)
     unasked = sorted(train.difference(*by_split.values()))
-    if unasked:
-        n = counted(len(unasked), "class", "classes")
-        yield Finding("note", f"{n} of train that no other split shows: {name_some(unasked)}.")
+    text = "of train that no other split shows"
+    yield from named_findings("note", unasked, text, "class", "classes")
 
 
 def _unseen_findings(split: str, unseen: set[str], level: str = "warning") -> Iterator[Finding]:
-    if unseen:
-        n = counted(len(unseen), "class", "classes")
-        text = f"{n} of {split} without a training image: {name_some(sorted(unseen))}."
-        yield Finding(level, text)
+    text = f"of {split} without a training image"
+    yield from named_findings(level, sorted(unseen), text, "class", "classes")
 
 
 def training_findings(
@@ -302,15 +309,11 @@ def training_findings(
         yield Finding("error", f"at least two {noun[1]} are needed in train, found: {names}.")
         return
     unseen = sorted(set(rows.get_column("label").drop_nulls()) - trained)
-    if unseen:
-        n = counted(len(unseen), *noun)
-        yield Finding(level, f"{n} without a training {item}: {name_some(unseen)}.")
+    yield from named_findings(level, unseen, f"without a training {item}", *noun)
 
 
 def torn_findings(rows: pl.DataFrame, noun: str, level: str = "warning") -> Iterator[Finding]:
     """Units that lie in more than one split: what is learnt of one answers for it in the test."""
     by_unit = rows.group_by("unit").agg(n=pl.col("split").n_unique()).filter(pl.col("n") > 1)
     torn = sorted(by_unit.get_column("unit"))
-    if torn:
-        n = counted(len(torn), noun)
-        yield Finding(level, f"{n} in more than one split: {name_some(torn)}.")
+    yield from named_findings(level, torn, "in more than one split", noun)

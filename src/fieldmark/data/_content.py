@@ -28,6 +28,7 @@ from fieldmark.data._bytes import base_folder, leads_out, read_bytes, split_refe
 from fieldmark.data._image import ImageRef, quick_check
 from fieldmark.errors import DataError, plain_reason
 from fieldmark.files import hash_file, stamp
+from fieldmark.words import is_text
 
 T = TypeVar("T")
 OnUnknown = Callable[[int], Callable[[], None]]
@@ -316,7 +317,7 @@ class _ContentDb:
     def recall(self, root: Path, images: Iterable[str]) -> dict[str, Content]:
         """The images whose files have not changed since they were hashed."""
         prefix = _name(root, "")
-        names = {image for image in images if _is_text(prefix + image)}
+        names = {image for image in images if is_text(prefix + image)}
         contents: dict[str, Content] = {}
         stamps: dict[str, bytes | None] = {}
         try:
@@ -339,7 +340,7 @@ class _ContentDb:
 
     def remember(self, files: Iterable[tuple[str, bytes, Content]]) -> None:
         for name, mark, content in files:
-            if _is_text(name):
+            if is_text(name):
                 self._waiting.append((name, mark, content.key, content.problem))
         if time.monotonic() - self._written > COMMIT_EVERY_S:
             self._write()
@@ -384,15 +385,6 @@ class _ContentDb:
                 self._path.replace(self._path.with_suffix(".damaged"))
                 return _connect(self._path)
             return None
-
-
-def _is_text(name: str) -> bool:
-    """Can it be kept? A file may have a name that is none in UTF-8."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _settled(file: str) -> bytes | None:

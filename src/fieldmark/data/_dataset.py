@@ -19,8 +19,9 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote, urlsplit
 
 import polars as pl
 
@@ -46,7 +47,7 @@ class Source:
 
     url: str = ""
     filename: str = ""
-    """where it lies below the dataset's folder; "" = the last part of the address"""
+    """where it lies below the dataset's folder; where not given, the last part of the address"""
     n_bytes: int | None = None
     """its size; a whole number of millions counts as rough and is not held against the file"""
     md5: str = ""
@@ -66,6 +67,11 @@ class Source:
     """files in the archive: bounds how many are unpacked"""
     part_of: str = ""
     """the archive that this file and the others of the same `part_of` make, in order"""
+
+    def __post_init__(self) -> None:
+        if not self.filename:
+            last = PurePosixPath(unquote(urlsplit(self.url).path)).name
+            object.__setattr__(self, "filename", last)
 
 
 @dataclass(frozen=True, slots=True)

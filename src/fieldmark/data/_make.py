@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,11 @@ def write_rows(
 def pick(n: int, *parts: object) -> int:
     """A whole number below n that stands for the parts."""
     return draws.number(*parts) % n
+
+
+def photo_key(world: World, *parts: object) -> uuid.UUID:
+    """What a photo is named after."""
+    return uuid.UUID(bytes=draws.digest(world.seed, *parts))
 
 
 # --- species ---

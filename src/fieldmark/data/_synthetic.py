@@ -48,6 +48,5 @@ def _content(root: Path) -> str:
     files.pop(MARK, None)
     hasher = hashlib.blake2b(digest_size=16)
     for name in sorted(files):
-        digest = hash_file(files[name])
-        hasher.update(name.encode("utf-8", "surrogatepass") + b"\0" + digest)
+        hasher.update(name.encode("utf-8", "surrogatepass") + b"\0" + hash_file(files[name]))
     return f"{len(files)} {hasher.hexdigest()}"

@@ -7,7 +7,7 @@ One folder per model fingerprint: the rows (`rows.py`), `model.json` (which mode
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from fieldmark.embed.rows import KEY_DTYPE
 from fieldmark.embed.shards import LEASES
 from fieldmark.embed.work import Throughput, n_parameters_of, noted_decode
 from fieldmark.errors import DataError
-from fieldmark.files import remove_parts, replacing
+from fieldmark.files import remove_parts, replacing, small_json
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
@@ -41,11 +41,7 @@ def write_about(folder: Path, about: dict[str, Any]) -> None:
 
 def kept_facts(folder: Path) -> dict[str, Any]:
     """What `write_about` kept of a model; nothing where that is absent or damaged."""
-    try:
-        about = json.loads((folder / "model.json").read_text())
-    except (OSError, ValueError):
-        return {}
-    return about if isinstance(about, dict) else {}
+    return small_json(folder / "model.json")
 
 
 def trusted_fingerprint(
@@ -116,8 +112,7 @@ def keep_about(model: Backbone, folder: Path, now: Throughput | None = None) -> 
     about = before | of_model | (_speed(before, now) if now else {})
     if about != before:
         write_about(folder, about)
-    behaviour = getattr(model, "behaviour", None)
-    write_behaviour(folder, behaviour() if callable(behaviour) else None)
+    write_behaviour(folder, behaviour_of(model))
 
 
 def _speed(before: Mapping[str, Any], now: Throughput) -> dict[str, Any]:
@@ -143,11 +138,6 @@ def _speed(before: Mapping[str, Any], now: Throughput) -> dict[str, Any]:
     }
 
 
-def _is_features(folder: Path) -> bool:
-    """Was this folder made here?"""
-    return (folder / "model.json").is_file() or any(folder.glob("rows-*.keys"))
-
-
 def _delete_features(folder: Path) -> None:
     """Deletes what was written here, and the folder if nothing else is in it."""
     patterns = ("rows-*.keys", "rows-*.values", "model.json*", f"{BEHAVIOUR}*", f"{LEASES}/*.lease")
@@ -159,12 +149,6 @@ def _delete_features(folder: Path) -> None:
         (folder / LEASES).rmdir()
     if not any(folder.iterdir()):
         folder.rmdir()
-
-
-def _count_rows(folder: Path) -> int:
-    """How many features the folder holds, without reading them."""
-    sizes: Iterable[int] = (path.stat().st_size for path in folder.glob("rows-*.keys"))
-    return sum(size // KEY_DTYPE.itemsize for size in sizes)
 
 
 def read_keys(folder: Path) -> set[bytes]:
@@ -205,13 +189,16 @@ def cached_models(cache: Path, model: str = "") -> list[ModelCache]:
     for folder in sorted((cache / "features").glob("*")):
         about = kept_facts(folder)
         name = str(about.get("model", "unknown"))
-        if _is_features(folder) and model in name:
+        row_files = list(folder.glob("rows-*.keys"))
+        is_ours = row_files or (folder / "model.json").is_file()
+        if is_ours and model in name:
             n_bytes = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+            sizes = [path.stat().st_size for path in row_files]
             models.append(
                 ModelCache(
                     name,
                     folder.name,
-                    _count_rows(folder),
+                    sum(n // KEY_DTYPE.itemsize for n in sizes),
                     n_bytes,
                     number(about.get("dim"), int) or 0,
                     _throughput(about),

@@ -398,10 +398,6 @@ def _lock_some_file(folder: Path, owner: str) -> IO[bytes]:
             if is_new:
                 path.unlink(missing_ok=True)
             break
-    return _own_file(folder)
-
-
-def _own_file(folder: Path) -> IO[bytes]:
     path = folder / f"rows-{_process_name()}.keys"
     path.touch()
     return path.open("r+b", buffering=0)

@@ -29,7 +29,7 @@ from fieldmark.embed.shards import bucket
 from fieldmark.embed.work import Throughput, add_throughputs
 from fieldmark.errors import ModelError, first_line
 from fieldmark.processes import Channel, Child, ChildDied
-from fieldmark.progress import Progress
+from fieldmark.progress import Progress, Silent
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,25 +74,21 @@ class WorkerResult:
     """what its images hold"""
 
 
-class _RemoteProgress:
-    """Progress that is shown in another process."""
+class _RemoteProgress(Silent):
+    """Progress that is shown in another process, which begins a stretch for all and shows its own
+    status.
+    """
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._lock = threading.Lock()
         self._n_waiting, self._sent = 0, time.monotonic()
 
-    def start(self, label: str, total: int) -> None:
-        """The other process has begun a stretch for all."""
-
     def advance(self, n: int = 1) -> None:
         with self._lock:
             self._n_waiting += n
             if time.monotonic() - self._sent > EVERY_S:
                 self._catch_up()
-
-    def status(self, text: str) -> None:
-        """The other process shows its own."""
 
     def say(self, text: str) -> None:
         self.send("say", text)
@@ -383,15 +379,12 @@ def _at_once(parts: Sequence[Throughput], seconds: float) -> Throughput:
     )
 
 
-class _Shown:
-    """One stretch of work, of which several processes do a part."""
+class _Shown(Silent):
+    """One stretch of work, which has begun and of which several processes do a part."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._lock = threading.Lock()
-
-    def start(self, label: str, total: int) -> None:
-        """All of them count in the stretch that has begun."""
 
     def advance(self, n: int = 1) -> None:
         with self._lock:

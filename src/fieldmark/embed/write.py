@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -79,20 +79,6 @@ class FileForm:
         return made
 
 
-class FeatureFile(Protocol):
-    """A file that is being written."""
-
-    def add(self, names: Sequence[RowName], rows: np.ndarray) -> None: ...
-
-    def finish(self) -> list[Path]:
-        """Gives the file its name; the files that there are now."""
-        ...
-
-    def close(self) -> None:
-        """Gives up what has no name yet."""
-        ...
-
-
 def check_place(path: Path) -> None:
     """Refuses a place where no feature file can be written, before hours are spent."""
     if path.suffix.lower() not in SUFFIXES:
@@ -120,11 +106,11 @@ def writable(path: Path, kept: str = IN_CACHE) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def feature_file(form: FileForm) -> Iterator[FeatureFile]:
+def feature_file(form: FileForm) -> Iterator[ArrayFile | _ParquetParts]:
     """A file to add rows to; whatever goes wrong inside leaves none."""
     is_table = form.path.suffix.lower() == ".parquet"
     with writable(form.path):
-        file: FeatureFile = _ParquetParts(form) if is_table else ArrayFile(form)
+        file = _ParquetParts(form) if is_table else ArrayFile(form)
         try:
             yield file
         finally:
@@ -179,6 +165,7 @@ class ArrayFile:
         self.n_rows += len(rows)
 
     def finish(self) -> list[Path]:
+        """Gives the file its name; the files that there are now."""
         self._data.seek(0)
         self._data.write(array_header(self.form, self.n_rows))
         self._data.close()
@@ -187,6 +174,7 @@ class ArrayFile:
         return [self.form.path, ids]
 
     def close(self) -> None:
+        """Gives up what has no name yet."""
         try:
             self._data.close()  # on a full disk it raises what was not written
         finally:

@@ -7,7 +7,6 @@ how a model can be asked. `Recipe` is the evaluation transform that families and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -254,14 +253,3 @@ class Recipe:
             self.fill,
         )
         return "recipe 1 " + " ".join(repr(value) for value in fields)
-
-
-def shortest_edge(
-    size: int, resize: int | None = None, *, crop_share: float | None = None
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """`size` and `resize` of a Recipe for square input; `crop_share` is the side that survives the
-    crop.
-    """
-    if resize is None:
-        resize = math.floor(size / crop_share) if crop_share else size
-    return (size, size), (resize, resize)

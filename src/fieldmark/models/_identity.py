@@ -195,7 +195,9 @@ class ModelMemory:
         self._records[key] = [record, *others][:MOST]
         if self._folder:
             rows = [asdict(kept) for kept in self._records[key]]
-            _write(self._file(key), json.dumps({"model": key, "records": rows}))
+            text = json.dumps({"model": key, "records": rows})
+            with contextlib.suppress(DataError):  # a memory that cannot be written is only slower
+                write_file(self._file(key), text.encode())
 
     def _file(self, key: str) -> Path:
         assert self._folder is not None
@@ -331,9 +333,3 @@ def _read_record(row: dict[str, Any]) -> _Record:
     pairs = tuple((str(name), str(content)) for name, content in files)
     precision, decode = str(row["precision"]), str(row["decode"])
     return _Record(str(row["fingerprint"]), int(row["dim"]), precision, decode, pairs)
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all; a memory that cannot be written is only slower."""
-    with contextlib.suppress(DataError):
-        write_file(path, text.encode())

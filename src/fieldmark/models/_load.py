@@ -49,7 +49,9 @@ def known_models(query: str = "") -> list[Checkpoint]:
     rows = [row for family in families() for row in _rows(family)]
     rows += [Checkpoint(name, source="registered") for name in sorted(REGISTRY.added)]
     terms = query.lower().split()
-    matches = [row for row in rows if all(word in _searchable(row) for word in terms)]
+    texts = [f"{row.name} {row.title} {row.licence} {row.released}".lower() for row in rows]
+    pairs = zip(rows, texts, strict=True)
+    matches = [row for row, text in pairs if all(word in text for word in terms)]
     return matches or _relatives(query)
 
 
@@ -83,10 +85,6 @@ def _rows(family: str) -> list[Checkpoint]:
 
 def _is_ours(family: str) -> bool:
     return importlib.util.find_spec(f"{REGISTRY.package}.{family.replace('-', '_')}") is not None
-
-
-def _searchable(row: Checkpoint) -> str:
-    return f"{row.name} {row.title} {row.licence} {row.released}".lower()
 
 
 def register_model(name: str, factory: Callable[..., Any]) -> None:
@@ -295,7 +293,8 @@ def _unknown(name: ModelName) -> UsageError:
     if name.base.endswith(WEIGHTS):
         return UsageError(
             f"model {name.text!r} is a file of weights. Name its network too, as in "
-            f"--model 'timm/NAME?weights={name.base}' (`fieldmark models timm` lists the best known)."
+            f"--model 'timm/NAME?weights={name.base}' (`fieldmark models timm` lists the best "
+            "known)."
         )
     if name.checkpoint:
         corrected = [f"{family}/{name.checkpoint}" for family in closest(name.family, families())]

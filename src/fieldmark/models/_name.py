@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.code import Digest, file_digest
-from fieldmark.errors import MissingExtra, ModelError, UnknownName, UsageError
+from fieldmark.errors import MissingExtra, ModelError, UnknownName, UsageError, first_line
 from fieldmark.registry import ask_nobody, is_file_reference, split_options
 
 YES = ("true", "yes", "1", "on")
@@ -97,6 +97,16 @@ class ModelRequest:
     @property
     def checkpoint(self) -> str:
         return self.name.checkpoint
+
+    def says(self, library: str, error: Exception) -> ModelError:
+        """What a library that cannot build the model says, in one line."""
+        return ModelError(f"model {self.name.text!r}: {library} says {first_line(error)}.")
+
+    def own_folder(self, folder: Path, config: str) -> Path:
+        """The user's folder, or an error where it does not hold the file."""
+        if not (folder / config).is_file():
+            raise UsageError(f"model {self.name.text!r}: {folder / config} does not exist.")
+        return folder.resolve()
 
     def flag(self, key: str, default: bool) -> bool:
         value = self.name.options.get(key)

@@ -17,6 +17,7 @@ https://huggingface.co/docs/transformers
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import pickle
 import string
@@ -24,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import ModelError, UsageError, first_line
+from fieldmark.errors import ModelError, UsageError
 from fieldmark.files import parse_json
 from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table
 from fieldmark.models._name import ModelName, ModelRequest, need_package
@@ -136,23 +137,17 @@ TOKENISER_FILES = ("tokenizer_config.json", "tokenizer.json")
 def abilities(name: ModelName) -> tuple[str, ...]:
     """By the configuration in a local folder or the hub's cache, else by the words of the name."""
     local = local_files(name.checkpoint)
-    config = _config_here(name.checkpoint)
-    if config is None:
+    path = local[0] / "config.json" if local else _cached_config(name.checkpoint)
+    config: Any = None
+    with contextlib.suppress(OSError, ValueError):
+        config = parse_json(path.read_text(encoding="utf-8")) if path else None
+    if not isinstance(config, dict):
         is_dual = any(word in name.checkpoint.lower() for word in DUAL_WORDS)
     else:
-        is_dual = config.get("model_type") in DUAL and (not local or _has_tokeniser(local[0]))
+        has_tokeniser = not local or any((local[0] / file).is_file() for file in TOKENISER_FILES)
+        is_dual = config.get("model_type") in DUAL and has_tokeniser
     is_dual = is_dual and "pool" not in name.options
     return (EMBEDS_IMAGES, EMBEDS_TEXTS) if is_dual else (EMBEDS_IMAGES,)
-
-
-def _config_here(checkpoint: str) -> dict[str, Any] | None:
-    local = local_files(checkpoint)
-    path = local[0] / "config.json" if local else _cached_config(checkpoint)
-    try:
-        config = parse_json(path.read_text(encoding="utf-8")) if path else None
-    except (OSError, ValueError):
-        return None
-    return config if isinstance(config, dict) else None
 
 
 def _cached_config(checkpoint: str) -> Path | None:
@@ -167,10 +162,6 @@ def _cached_config(checkpoint: str) -> Path | None:
     commit = mark.read_text(encoding="utf-8").strip() if mark.is_file() else revision
     path = folder / "snapshots" / commit / "config.json"
     return path if commit and path.is_file() else None
-
-
-def _has_tokeniser(folder: Path) -> bool:
-    return any((folder / file).is_file() for file in TOKENISER_FILES)
 
 
 def local_files(checkpoint: str) -> list[Path]:
@@ -248,11 +239,7 @@ def _folder(request: ModelRequest, is_loaded: bool) -> Path:
 
     local = local_files(request.checkpoint)
     if local:
-        if not (local[0] / "config.json").is_file():
-            raise UsageError(
-                f"model {request.name.text!r}: {local[0] / 'config.json'} does not exist."
-            )
-        return local[0].resolve()
+        return request.own_folder(local[0], "config.json")
     if request.checkpoint.count("/") > 1:
         raise UsageError(
             f"model {request.name.text!r}: {request.checkpoint} is neither a folder here "
@@ -289,9 +276,7 @@ def _read(request: ModelRequest, kind: Any, folder: Path, **rest: Any) -> Any:
                 f"model {request.name.text!r} brings Python code of its own, which was not run: "
                 f'if you trust it, add trust_code = ["{_trust_name(request)}"] to {user_config()}.'
             ) from error
-        raise ModelError(
-            f"model {request.name.text!r}: transformers says {first_line(error)}."
-        ) from error
+        raise request.says("transformers", error) from error
 
 
 def _is_trusted(request: ModelRequest) -> bool:

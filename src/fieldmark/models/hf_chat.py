@@ -6,10 +6,10 @@ hf-chat/models/mine?max_tokens=64       a folder with weights, processor and cha
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark.models._backbone import Checkpoint
+from fieldmark.models.hf import local_files as local_files
 from fieldmark.registry import ANSWERS, SCORES_CONTINUATIONS
 
 if TYPE_CHECKING:
@@ -29,12 +29,6 @@ CHECKPOINTS = tuple(
         ("OpenGVLab/InternVL3-8B-hf", "InternVL3 8B", "unknown"),
     )
 )
-
-
-def local_files(checkpoint: str) -> list[Path]:
-    """The user's own folder, if the name is one: its bytes belong to the model's identity."""
-    path = Path(checkpoint).expanduser()
-    return [path] if path.is_dir() else []
 
 
 def load(request: ModelRequest) -> LocalModel:

@@ -317,10 +317,8 @@ def _source(library: Any, request: ModelRequest, is_loaded: bool) -> dict[str, A
         folder = hub_folder(request, source, [(CONFIG,), WEIGHTS][: 2 if is_loaded else 1])
         return {"model_name": f"local-dir:{folder}", **_vision(request, folder)}
     if kind == "local-dir":
-        path = Path(source).expanduser()
-        if not (path / CONFIG).is_file():
-            raise UsageError(f"model {request.name.text!r}: {path / CONFIG} does not exist.")
-        return {"model_name": f"local-dir:{path.resolve()}", **_vision(request, path)}
+        path = request.own_folder(Path(source).expanduser(), CONFIG)
+        return {"model_name": f"local-dir:{path}", **_vision(request, path)}
     architecture, _, tag = request.checkpoint.partition("/")
     if architecture not in library.list_models():
         names = [f"open-clip/{name}" for name in library.list_models()]
@@ -355,7 +353,8 @@ def _tagged(
     architecture, tag = name
     about = library.get_pretrained_cfg(architecture, tag) if tag else {}
     if not about:
-        tags = [f"open-clip/{architecture}/{other}" for other in _tags(library, architecture)]
+        known = library.list_pretrained()
+        tags = [f"open-clip/{kind}/{other}" for kind, other in known if kind == architecture]
         if tag:
             raise UnknownName("model", request.name.base, tags, "fieldmark models open-clip")
         if is_loaded:
@@ -378,10 +377,6 @@ def _tagged(
             next(folder / name for name in names if (folder / name).is_file())
         )
     return arguments
-
-
-def _tags(library: Any, architecture: str) -> list[str]:
-    return [tag for name, tag in library.list_pretrained() if name == architecture]
 
 
 def _create(library: Any, request: ModelRequest, arguments: dict[str, Any]) -> Any:
@@ -441,11 +436,7 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
     from fieldmark.models._torch.weights import TOKENISER, hub_folder
 
     kind, _, source = model_name.partition(":")
-    if kind == "local-dir":
-        about = parse_json((Path(source) / CONFIG).read_text(encoding="utf-8"))["model_cfg"]
-    else:
-        about = library.get_model_config(model_name)
-    text = about.get("text_cfg", {})
+    text = _about(library, model_name).get("text_cfg", {})
     settings = dict(text.get("tokenizer_kwargs", {}))
     length = text.get("context_length", 77)
     repo = text.get("hf_tokenizer_name", "")

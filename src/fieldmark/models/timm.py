@@ -16,7 +16,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import ModelError, UnknownName, UsageError, first_line
+from fieldmark.errors import ModelError, UnknownName
 from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table
 from fieldmark.models._name import ModelRequest, need_package
 from fieldmark.models._user import library_version
@@ -246,16 +246,11 @@ def _create(timm: Any, request: ModelRequest, arguments: dict[str, Any], size: i
     for attempt in attempts:
         try:
             return timm.create_model(**attempt)
-        except TypeError as error:
-            if "img_size" in str(error) and attempt is not attempts[-1]:
+        except (TypeError, RuntimeError, ValueError, KeyError, AssertionError, OSError) as error:
+            is_size = isinstance(error, TypeError) and "img_size" in str(error)
+            if is_size and attempt is not attempts[-1]:
                 continue
-            raise ModelError(
-                f"model {request.name.text!r}: timm says {first_line(error)}."
-            ) from error
-        except (RuntimeError, ValueError, KeyError, AssertionError, OSError) as error:
-            raise ModelError(
-                f"model {request.name.text!r}: timm says {first_line(error)}."
-            ) from error
+            raise request.says("timm", error) from error
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
@@ -270,20 +265,15 @@ def _source(
         folder = hub_folder(request, source, [("config.json",), WEIGHTS][: 2 if is_fetched else 1])
         return f"local-dir:{folder}", None
     if kind == "local-dir":
-        path = Path(source).expanduser()
-        if not (path / "config.json").is_file():
-            raise UsageError(f"model {request.name.text!r}: {path / 'config.json'} does not exist.")
-        return f"local-dir:{path.resolve()}", None
-    if not timm.is_model(request.checkpoint.partition(".")[0]) or not _has_tag(timm, request):
+        path = request.own_folder(Path(source).expanduser(), "config.json")
+        return f"local-dir:{path}", None
+    architecture, _, tag = request.checkpoint.partition(".")
+    has_tag = not tag or request.checkpoint in timm.list_pretrained(f"{architecture}.*")
+    if not timm.is_model(architecture) or not has_tag:
         names = [f"timm/{name}" for name in (*timm.list_models(), *timm.list_pretrained())]
         raise UnknownName("model", request.name.base, names, "timm.list_models()")
     overlay = {"file": str(_weights_file(timm, request))} if is_fetched else None
     return request.checkpoint, overlay
-
-
-def _has_tag(timm: Any, request: ModelRequest) -> bool:
-    architecture, _, tag = request.checkpoint.partition(".")
-    return not tag or request.checkpoint in timm.list_pretrained(f"{architecture}.*")
 
 
 def _weights_file(timm: Any, request: ModelRequest) -> Path:

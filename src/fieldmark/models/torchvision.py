@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fieldmark.errors import ModelError, UnknownName, first_line
-from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table, shortest_edge
+from fieldmark.errors import UnknownName
+from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table
 from fieldmark.models._name import ModelRequest, need_package
 from fieldmark.models._user import library_version
 
@@ -98,9 +98,7 @@ def _build(models: Any, request: ModelRequest, architecture: str, weights: Any) 
                 architecture, weights=weights if is_fetched else None, **arguments
             )
     except (ValueError, TypeError) as error:
-        raise ModelError(
-            f"model {request.name.text!r}: torchvision says {first_line(error)}."
-        ) from error
+        raise request.says("torchvision", error) from error
     if path is not None:
         fit_weights(model, read_weights(path), path)
     _remove_head(model, len(weights.meta["categories"]))
@@ -127,10 +125,9 @@ def _recipe(preset: Any, size: int | None) -> Recipe:
     crop, resize = preset.crop_size[0], preset.resize_size[0]
     if size:
         crop, resize = size, round(size * resize / crop)
-    square, resized = shortest_edge(crop, resize)
     return Recipe(
-        size=square,
-        resize=resized,
+        size=(crop, crop),
+        resize=(resize, resize),
         interpolation=preset.interpolation.value,
         mean=tuple(preset.mean),
         std=tuple(preset.std),

@@ -188,7 +188,8 @@ def _connect_to_read(path: Path, timeout_s: float) -> Database:
         try:
             return _connect(path, way, timeout_s, "PRAGMA query_only = ON")
         except sqlite3.Error as error:
-            if not _is_about_rights(error) or way != "mode=rw":
+            is_about_rights = getattr(error, "sqlite_errorcode", 0) & 0xFF in _RIGHTS
+            if not is_about_rights or way != "mode=rw":
                 raise
     raise AssertionError("the last way returns or raises")
 
@@ -199,10 +200,6 @@ def open_unchanging(path: Path) -> Database:
     with _closed_on_error(database.connection):
         _checked_version(database)
     return database
-
-
-def _is_about_rights(error: BaseException | None) -> bool:
-    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in _RIGHTS
 
 
 def _empty(path: Path, timeout_s: float) -> Database:
@@ -254,13 +251,12 @@ def _checked_version(database: Database) -> int:
             database.path, f"is another program's SQLite database: move it away, {_ELSEWHERE}."
         )
     if version > VERSION:
-        fault = _fault(
+        raise _fault(
             database.path,
             f"was written by a newer fieldmark (store version {version}, this one knows up to "
             f"{VERSION}): update fieldmark, {_ELSEWHERE}.",
+            may_pass=True,
         )
-        fault.may_pass = True
-        raise fault
     if 0 < version < VERSION:
         raise _fault(
             database.path,
@@ -318,8 +314,8 @@ _LASTING = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 _TEXTS[sqlite3.SQLITE_PERM] = _TEXTS[sqlite3.SQLITE_CANTOPEN]
 
 
-def _fault(path: Path, text: str) -> StoreError:
-    return StoreError(at(path, None, text))
+def _fault(path: Path, text: str, may_pass: bool = False) -> StoreError:
+    return StoreError(at(path, None, text), may_pass)
 
 
 def _explain(error: Exception, path: Path, waited_s: float) -> StoreError | None:
@@ -330,9 +326,8 @@ def _explain(error: Exception, path: Path, waited_s: float) -> StoreError | None
     text = _TEXTS.get(code & 0xFF) if code is not None else None
     if text is None:
         return None
-    fault = _fault(path, text.format(waited=waited_s, name=path.name, error=error))
-    fault.may_pass = code is not None and code & 0xFF not in _LASTING
-    return fault
+    may_pass = code is not None and code & 0xFF not in _LASTING
+    return _fault(path, text.format(waited=waited_s, name=path.name, error=error), may_pass)
 
 
 def nothing_stored(path: Path) -> DataError:

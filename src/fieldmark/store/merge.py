@@ -26,6 +26,7 @@ from fieldmark.store.predictions import NUMBER, insert_answer, keep_items, unpac
 from fieldmark.store.records import RunName
 from fieldmark.store.shards import Shard, ShardNames, ShardPart, ShardRun, read_shard
 from fieldmark.store.store import Store
+from fieldmark.store.writing import SUMS_OF_PARTS
 
 _log = logging.getLogger(__name__)
 
@@ -215,7 +216,8 @@ class _Entering:
         if is_later:
             self._bring_forward(begun, row)
         if begun["state"] == "failed" or (is_later and row["state"] == "failed"):
-            self._recount(begun["id"])
+            sql = f"UPDATE run SET {SUMS_OF_PARTS} WHERE id = ?"
+            self.connection.execute(sql, [begun["id"]])
         return n_new > 0 or is_later
 
     def _bring_forward(self, begun: Mapping[str, Any], row: Mapping[str, Any]) -> None:
@@ -252,14 +254,6 @@ class _Entering:
     def _drop(self, run: int) -> None:
         self.connection.execute("DELETE FROM run WHERE id = ?", [run])
         self.has_dropped = True
-
-    def _recount(self, run: int) -> None:
-        self.connection.execute(
-            "UPDATE run SET (seconds, n_items, n_ok) = (SELECT total(seconds), "
-            "coalesce(sum(n_items), 0), coalesce(sum(n_ok), 0) FROM part WHERE part.run = run.id) "
-            "WHERE id = ?",
-            [run],
-        )
 
     # -- rows -------------------------------------------------------------------------------------
 

@@ -66,10 +66,7 @@ class Answers:
 
 def select_answers(database: Database, runs: Sequence[int], with_scores: bool = False) -> Answers:
     """The items that all runs (one at least) were asked, in the order of part and repeat."""
-    pieces = _pieces(database, runs, with_scores)
-    items_of = _asked(
-        database, {piece.items for draw_pieces in pieces.values() for piece in draw_pieces.values()}
-    )
+    pieces, items_of = _pieces(database, runs, with_scores)
     joined = [
         _joined(where, [draw_pieces[run] for run in runs], items_of, with_scores)
         for where, draw_pieces in sorted(pieces.items())
@@ -90,10 +87,7 @@ def select_drawn(
     one of them (with the same target) has `NOT_ASKED` there. `repeat` numbers the draws.
     """
     runs = list(dict.fromkeys(run for draw in draws for run, _ in draw))
-    pieces = _pieces(database, runs, with_scores)
-    items_of = _asked(
-        database, {piece.items for draw_pieces in pieces.values() for piece in draw_pieces.values()}
-    )
+    pieces, items_of = _pieces(database, runs, with_scores)
     parts = sorted({part for part, _ in pieces})
     joined = []
     for number, draw in enumerate(draws):
@@ -164,7 +158,8 @@ class _Piece:
 
 def _pieces(
     database: Database, runs: Sequence[int], with_scores: bool
-) -> Mapping[tuple[int, int], dict[int, _Piece]]:
+) -> tuple[Mapping[tuple[int, int], dict[int, _Piece]], dict[int, ItemColumns]]:
+    """Part and repeat → run → what it said; and what was asked, by number."""
     marks = ",".join("?" * len(runs))
     score = "score" if with_scores else "NULL"
     rows = database.rows(
@@ -174,17 +169,13 @@ def _pieces(
     pieces: dict[tuple[int, int], dict[int, _Piece]] = {}
     for part, repeat, run, *rest in rows:
         pieces.setdefault((part, repeat), {})[run] = _Piece(*rest)
-    return pieces
-
-
-def _asked(database: Database, numbers: set[int]) -> dict[int, ItemColumns]:
     items_of = {}
-    for number in numbers:
+    for number in {piece.items for of_run in pieces.values() for piece in of_run.values()}:
         sql = "SELECT item, target, unit, content FROM item_list WHERE id = ?"
         *columns, content = database.rows(sql, [number])[0]
         key = None if content is None else np.frombuffer(content, np.uint64).reshape(-1, 2)
         items_of[number] = replace(unpack_asked(*columns), content=key)
-    return items_of
+    return pieces, items_of
 
 
 def _joined(

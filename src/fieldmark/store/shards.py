@@ -217,9 +217,8 @@ def _opened(path: Path, is_left: bool) -> Iterator[Database | None]:
         try:
             database = open_database(copy, read_only=False, timeout_s=0.0)
         except StoreError as error:
-            fault = StoreError(str(error).replace(str(copy), str(path)))
-            fault.may_pass = error.may_pass
-            raise fault from error
+            text = str(error).replace(str(copy), str(path))
+            raise StoreError(text, error.may_pass) from error
         with closing(database.connection):
             yield database
 
@@ -250,9 +249,7 @@ def _stamps(path: Path) -> list[tuple[str, int, int]]:
 
 
 def _passing(path: Path, text: str) -> StoreError:
-    fault = StoreError(at(path, None, text))
-    fault.may_pass = True
-    return fault
+    return StoreError(at(path, None, text), may_pass=True)
 
 
 def _damaged(path: Path, why: str) -> StoreError:

@@ -46,7 +46,6 @@ class Store:
     """An open results file; use it in a `with` statement."""
 
     path: Path
-    read_only: bool
     _database: Database
     _names: TextTable
     _claimed: set[str] = field(default_factory=set)
@@ -69,7 +68,7 @@ class Store:
         into a store that others read.
         """
         database = open_database(Path(path), read_only, timeout_s, is_private)
-        return cls(Path(path), read_only, database, TextTable(database), is_private=is_private)
+        return cls(Path(path), database, TextTable(database), is_private=is_private)
 
     def close(self) -> None:
         self._database.connection.close()

@@ -27,6 +27,7 @@ from fieldmark.store.records import (
     score_sum,
     utc_now,
 )
+from fieldmark.words import is_text
 
 
 def insert_part(
@@ -199,11 +200,16 @@ def take_turn(connection: sqlite3.Connection, names: Collection[RunName]) -> Non
     )
 
 
+SUMS_OF_PARTS = (
+    "(seconds, n_items, n_ok) = (SELECT total(seconds), coalesce(sum(n_items), 0), "
+    "coalesce(sum(n_ok), 0) FROM part WHERE part.run = run.id)"
+)
+
+
 def close_run(connection: sqlite3.Connection, run: int, state: str, error: str | None) -> None:
     connection.execute(
-        "UPDATE run SET state = ?, error = ?, finished = ?, (seconds, n_items, n_ok) = "
-        "(SELECT total(seconds), coalesce(sum(n_items), 0), coalesce(sum(n_ok), 0) FROM part "
-        "WHERE part.run = run.id) WHERE id = ? AND NOT (state = 'done' AND ? = 'failed')",
+        f"UPDATE run SET state = ?, error = ?, finished = ?, {SUMS_OF_PARTS} WHERE id = ? "
+        "AND NOT (state = 'done' AND ? = 'failed')",
         [state, error, utc_now(), run, state],
     )
 
@@ -275,11 +281,8 @@ def _checked(values: Iterable[str | None]) -> list[str]:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"a name is text, found {name!r} ({type(name).__name__})")
-        if not name.isascii():
-            try:
-                name.encode()
-            except UnicodeEncodeError as error:
-                raise DataError(
-                    f"the name {name!r} is not valid Unicode and cannot be stored: rename it."
-                ) from error
+        if not name.isascii() and not is_text(name):
+            raise DataError(
+                f"the name {name!r} is not valid Unicode and cannot be stored: rename it."
+            )
     return names

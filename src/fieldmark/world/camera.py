@@ -176,10 +176,9 @@ _LETTERS = {
 _DRAWN_OVER = frozenset(("sketch", "watermark", "back_of_camera"))
 
 
-def finish(picture: Image.Image, scene: Scene, size_px: int) -> Image.Image:
+def finish(picture: Image.Image, scene: Scene) -> Image.Image:
     """The picture as it is handed out."""
-    is_plain = scene.condition not in ("night", "herbarium") and not _DRAWN_OVER & {*scene.extras}
-    if is_plain and size_px == SIZE_PX:
+    if scene.condition not in ("night", "herbarium") and not _DRAWN_OVER & {*scene.extras}:
         return picture
     pixels = np.array(_faded(picture) if scene.condition == "herbarium" else picture)
     if scene.condition == "night":
@@ -192,7 +191,7 @@ def finish(picture: Image.Image, scene: Scene, size_px: int) -> Image.Image:
         _watermark(pixels)
     if "back_of_camera" in scene.extras:
         pixels = _camera_back(pixels)
-    return _resized(pixels, size_px)
+    return Image.fromarray(pixels)
 
 
 def write(pixels: Pixels, text: str, corner: tuple[int, int], size: int, paint: Colour) -> None:
@@ -291,20 +290,3 @@ def _camera_back(pixels: Pixels) -> Pixels:
         result[disc < radius * radius] = (84, 84, 88)
         result[disc < (radius - 4) ** 2] = (52, 52, 55)
     return result
-
-
-def _resized(pixels: Pixels, size_px: int) -> Image.Image:
-    """To another size by whole-number bilinear weights; shrinking first takes means of blocks."""
-    if size_px == SIZE_PX:
-        return Image.fromarray(pixels)
-    factor = max(1, SIZE_PX // size_px)
-    source = np.asarray(Image.fromarray(pixels).reduce(factor)).astype(np.int64)
-    last = source.shape[0] - 1
-    position = ((np.arange(size_px) * 2 + 1) * (last + 1) * 128 // size_px - 128).clip(
-        0, last * 256
-    )
-    low, part = position >> 8, position & 255
-    high = np.minimum(low + 1, last)
-    rows = source[low] * (256 - part)[:, None, None] + source[high] * part[:, None, None]
-    full = rows[:, low] * (256 - part)[None, :, None] + rows[:, high] * part[None, :, None]
-    return Image.fromarray(((full + 32768) >> 16).astype(np.uint8))

@@ -161,9 +161,9 @@ def _one_genus(
     order_name = groups.setdefault(order_key, text.group_name(genus, plan.suffixes[0]))
     family = groups.setdefault((plan.name, kind.name), text.group_name(genus, plan.suffixes[1]))
     main = palette[count % len(palette)]
-    others = [colour for colour in plan.second if _contrast(colour, main) >= 55] or list(
-        plan.second
-    )
+    shade = {colour: brightness(COLOURS[colour]) for colour in (main, *plan.second)}
+    others = [colour for colour in plan.second if abs(shade[colour] - shade[main]) >= 55]
+    others = others or list(plan.second)
     return _Genus(
         plan=plan,
         kind=kind,
@@ -175,10 +175,6 @@ def _one_genus(
         habitats=tuple(rng.sample(plan.habitats, 2)),
         patterns=tuple(rng.sample(plan.patterns, len(plan.patterns))),
     )
-
-
-def _contrast(one: str, other: str) -> int:
-    return abs(brightness(COLOURS[one]) - brightness(COLOURS[other]))
 
 
 def _one_species(

@@ -62,12 +62,9 @@ class World:
     def individual(self, species: int, number: int) -> Individual:
         return make_individual(self.seed, self.species[species], number)
 
-    def photo(self, scene: Scene, size_px: int = SIZE_PX) -> Photo:
-        """The picture and everything true about it; about 3 ms.
-
-        Sizes other than 256 are resampled from 256.
-        """
-        species = self._check(scene, size_px)
+    def photo(self, scene: Scene) -> Photo:
+        """The picture and everything true about it; about 3 ms."""
+        species = self._check(scene)
         burst = make_burst(self.seed, self.difficulty, species, scene)
         rng = Rng(
             self.seed,
@@ -85,17 +82,15 @@ class World:
             camera.blend(picture, sprite, rng)
         picture = camera.develop(picture, scene, burst, rng)
         others = [self.species[index] for index in scene.others]
-        truth = make_truth(scene, species, others, burst, staged.box, size_px)
-        return Photo(camera.finish(picture, scene, size_px), truth)
+        truth = make_truth(scene, species, others, burst, staged.box)
+        return Photo(camera.finish(picture, scene), truth)
 
-    def _check(self, scene: Scene, size_px: int) -> Species:
+    def _check(self, scene: Scene) -> Species:
         scene.check(self.n_species)
         species = self.species[scene.species]
         if scene.behaviour not in species.plan.behaviours:
             kind = f"scene  behaviour of a {species.plan.name}"
             raise UnknownName(kind, scene.behaviour, species.plan.behaviours)
-        if not 16 <= size_px <= 2048:
-            raise UsageError(f"photo  size_px is {size_px}: expected 16 to 2048.")
         return species
 
     def _cast(self, scene: Scene) -> Cast:
@@ -120,10 +115,10 @@ Truth = dict[str, Value]
 
 
 def make_truth(
-    scene: Scene, species: Species, others: Sequence[Species], burst: Burst, box: Box, size_px: int
+    scene: Scene, species: Species, others: Sequence[Species], burst: Burst, box: Box
 ) -> Truth:
     """One flat row: taxonomy, traits, the individual, what it does, and how it was taken."""
-    left, top, width, height = (side * size_px // SIZE_PX for side in box)
+    left, top, width, height = box
     shown = {other.index for other in others} | ({species.index} if scene.n_animals else set())
     truth: Truth = {
         **species.ranks,

@@ -181,7 +181,10 @@ class CaptionPrompt:
 
     def messages(self, taxon: Taxon, picture: Picture) -> tuple[Message, ...]:
         shared = Text(self._shared(taxon), ends_shared=True)
-        return (user(shared, picture, self._species(taxon)),)
+        species = _species_text(self.words.names(taxon))
+        if description := excerpt(self.words.description(taxon)):
+            species = f"{species}\n\n{REFERENCE}\n{description}"
+        return (user(shared, picture, species),)
 
     def _shared(self, taxon: Taxon) -> str:
         name = taxon.at("class")
@@ -190,11 +193,6 @@ class CaptionPrompt:
         if examples := self.words.examples_of(taxon):
             lines += ["", EXAMPLES.format(of_class=of_class), *(f"- {text}" for text in examples)]
         return "\n".join(lines)
-
-    def _species(self, taxon: Taxon) -> str:
-        text = _species_text(self.words.names(taxon))
-        description = excerpt(self.words.description(taxon))
-        return f"{text}\n\n{REFERENCE}\n{description}" if description else text
 
 
 def _species_text(names: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,15 +115,9 @@ class CaptionTotals:
         self.n_described += manifest["n_described"]
 
     def summary(self) -> dict[str, Any]:
-        return {
-            "n_shards": self.n_shards,
-            "n_done": self.n_done,
-            "n_skipped": self.n_skipped,
+        return asdict(self) | {
             "counts": {status: self.counts[status] for status in STATUSES},
             "reasons": dict(self.reasons.most_common()),
-            "n_described": self.n_described,
-            "refused": self.refused,
-            "stopped": self.stopped,
             "usd": round(self.usd, 6),
         }
 

@@ -35,6 +35,7 @@ from fieldmark.errors import DataError, StoreError
 from fieldmark.files import parse_json, remove_parts, stamp, write_file
 from fieldmark.leases import Lease
 from fieldmark.taxa import Taxon
+from fieldmark.words import is_text
 
 CaptionStatus = Literal["ok", "rejected", "error"]
 STATUSES: tuple[CaptionStatus, ...] = ("ok", "rejected", "error")
@@ -108,7 +109,7 @@ class ShardJob:
         if sample is None:
             self.is_read = True
             return None
-        if not _is_text(sample.key):
+        if not is_text(sample.key):
             raise DataError(f"{self.path}  key {sample.key!r} is not UTF-8 text.")
         number, self.n_read = self.n_read, self.n_read + 1
         image = sample.image
@@ -129,7 +130,8 @@ class ShardJob:
         """Settles the sample, or gives the request that asks for another caption."""
         ask: CaptionAsk = request.info
         if answer.outcome == "failed":
-            reason = _failure(answer)
+            text = answer.error.removeprefix("picture  ").rstrip(".")
+            reason = f"request: {text}" if answer.attempts else f"bad_image: {text}"
             self.rows[ask.number] = CaptionRow(ask.key, "error", "", reason, ask.attempt - 1)
             return None
         prompt = self.rules.prompt
@@ -193,20 +195,6 @@ def parquet_bytes(shard: str, rows: list[CaptionRow]) -> bytes:
     buffer = io.BytesIO()
     table.write_parquet(buffer)
     return buffer.getvalue()
-
-
-def _failure(answer: Answer) -> str:
-    text = answer.error.removeprefix("picture  ").rstrip(".")
-    return f"request: {text}" if answer.attempts else f"bad_image: {text}"
-
-
-def _is_text(key: str) -> bool:
-    """A tar file's names are bytes; Parquet wants text."""
-    try:
-        key.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # --- what is there already ---

@@ -88,8 +88,7 @@ class FilterFigures:
 
     def facts(self) -> dict[str, Any]:
         """For JSON."""
-        shares = ("precision", "recall", "f1")
-        limits = {name: getattr(self, f"{name}_interval") for name in shares}
+        limits = {name: getattr(self, f"{name}_interval") for name in ("precision", "recall", "f1")}
         return {
             "n": self.n,
             "n_visible": self.n_visible,
@@ -131,8 +130,8 @@ class JudgeReport:
         }
 
 
-def read_labelled(path: Path, split: str = "") -> list[LabelledSentence]:
-    """The sentences of a labelled file; of one split where it is named."""
+def read_labelled(path: Path) -> list[LabelledSentence]:
+    """The sentences of a labelled file."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.DictReader(file)
@@ -147,11 +146,9 @@ def read_labelled(path: Path, split: str = "") -> list[LabelledSentence]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise DataError(f"{path}  cannot be read as a labelled file: {reason}.") from None
-    chosen = [row for row in rows if row.split == split or not split]
-    if not chosen:
-        which = f" of the split {split!r}" if split and rows else ""
-        raise DataError(f"{path}  has no sentences{which}.")
-    return chosen
+    if not rows:
+        raise DataError(f"{path}  has no sentences.")
+    return rows
 
 
 def _labelled(path: Path, number: int, line: dict[str, str | None]) -> LabelledSentence:
@@ -220,17 +217,14 @@ def format_report(report: JudgeReport, title: str = "", n_wrong: int = 20) -> st
 
 def _summary(title: str, figures: FilterFigures) -> list[str]:
     undecided = f", {figures.n_undecided:,} undecided" if figures.n_undecided else ""
-    shares = (
-        ("precision", figures.precision, figures.precision_interval),
-        ("recall", figures.recall, figures.recall_interval),
-        ("F1", figures.f1, figures.f1_interval),
-    )
+    facts = figures.facts()
+    shares = {"precision": facts["precision"], "recall": facts["recall"], "F1": facts["f1"]}
     return [
         f"{title}{figures.n:,} sentences, {figures.n_visible:,} visible{undecided}",
         *(
-            f"  {name:<10}{_percent(value)}  95 % interval {_percent(limits.low)} to "
-            f"{_percent(limits.high)}"
-            for name, value, limits in shares
+            f"  {name:<10}{_percent(share['value'])}  95 % interval {_percent(share['low'])} to "
+            f"{_percent(share['high'])}"
+            for name, share in shares.items()
         ),
     ]
 

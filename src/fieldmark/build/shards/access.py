@@ -69,7 +69,7 @@ class IndexJob:
 
     def made_from(self) -> list[Any]:
         """What changes when the index has to be made anew."""
-        files = [_stamp(path) for path in (self.shard, self.sidecar, self.manifest)]
+        files = [stamp_of(path) for path in (self.shard, self.sidecar, self.manifest)]
         return [_VERSION, [list(pair) for pair in self.members], files]
 
 
@@ -100,7 +100,8 @@ class IndexedShard:
                 self.wrong.setdefault(kind, []).append(key)
 
 
-def _stamp(path: Path | None) -> list[int] | None:
+def stamp_of(path: Path | None) -> list[int] | None:
+    """What tells whether a file is as it was written; None = there is none."""
     if path is None:
         return None
     try:
@@ -259,7 +260,7 @@ class OpenShard:
         self._key_ends, self._keys, self._caption_ends, self._captions = rest
         made_from = parse_json(head.tobytes())["made_from"]
         self._types = [kind for kind, _ in made_from[1]]
-        if made_from[2][0] != _stamp(shard):
+        if made_from[2][0] != stamp_of(shard):
             raise DataError(f"{shard}  was changed after it was indexed: start the command again.")
 
     def __del__(self) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from fieldmark import draws
 from fieldmark.data import DATASETS, Box, read_table
@@ -96,8 +96,15 @@ class ChosenItems:
         return sum(bool(text.strip()) for text in self.table[_CAPTION])
 
     def items(self, start: int, n: int) -> list[ShardItem]:
-        items = _items(self.table.slice(start, n), bool(self.scientific_labels))
-        return [replace(item, dataset=self.dataset) for item in items]
+        items = []
+        for row in self.table.slice(start, n).iter_rows(named=True):
+            item, image, crop, split = (row.pop(name) for name in ("id", "image", "crop", "split"))
+            caption = " ".join(row.pop(_CAPTION).split())
+            box = cast("Box", tuple(map(float, crop))) if crop is not None else None
+            taxon = _taxon(tuple(row.items()), bool(self.scientific_labels))
+            about = (split or "", taxon, caption, self.dataset)
+            items.append(ShardItem(item, safe_key(item), image, box, *about))
+        return items
 
 
 def read_source(word: str, root_of: Callable[[str], Path]) -> ShardSource:
@@ -216,15 +223,6 @@ def held_out(splits: Mapping[str, int], n_photos: int) -> str:
     named = ", ".join(f"split {split}: {n:,}" for split, n in others.items())
     n = sum(others.values())
     return f"{n:,} of {n_photos:,} photos are not training photos ({named})" if n else ""
-
-
-def _items(table: pl.DataFrame, has_scientific_labels: bool) -> Iterator[ShardItem]:
-    for row in table.iter_rows(named=True):
-        item, image, crop, split = (row.pop(name) for name in ("id", "image", "crop", "split"))
-        caption = " ".join(row.pop(_CAPTION).split())
-        box = tuple(map(float, crop)) if crop is not None else None
-        taxon = _taxon(tuple(row.items()), has_scientific_labels)
-        yield ShardItem(item, safe_key(item), image, box, split or "", taxon, caption)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=1 << 16)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark import draws
+from fieldmark.build.shards.access import stamp_of
 from fieldmark.build.shards.index import shard_index, write_index
 from fieldmark.build.shards.items import ChosenItems, ShardItem, ShardSource, choose_items
 from fieldmark.build.shards.tar import END_MARK, tar_member
@@ -32,6 +33,7 @@ from fieldmark.data import (
     read_header,
     split_reference,
 )
+from fieldmark.data._bytes import base_folder
 from fieldmark.errors import DataError, plain_reason
 from fieldmark.files import remove_parts, stamp, try_lock, whole_file, write_file
 from fieldmark.progress import Progress, Silent
@@ -147,7 +149,7 @@ class _ShardMaker:
                 write_file(note, b"{}", is_durable=True)  # whatever comes here is ours
             bad: list[tuple[str, str]] = []
             row = self._write(path, items, bad)
-            kept = {**recipe, "bad": bad, "row": row, "file": _file_facts(path)}
+            kept = {**recipe, "bad": bad, "row": row, "file": stamp_of(path)}
             write_file(note, json.dumps(kept, ensure_ascii=False).encode(), is_durable=True)
         self.bad += [(str(image), str(reason)) for image, reason in kept["bad"]]
         self.rows += [kept["row"]] if kept["row"] else []
@@ -195,8 +197,8 @@ class _ShardMaker:
     def _refuse(self, item: ShardItem, error: DataError) -> None:
         if not self.options.skips_bad:
             raise DataError(
-                f"{_base(self.root) / item.image}  {plain_reason(error)}: fix it, or leave such "
-                "images out with --bad-images skip. Finished shards are kept."
+                f"{base_folder(self.root) / item.image}  {plain_reason(error)}: fix it, or leave "
+                "such images out with --bad-images skip. Finished shards are kept."
             ) from error
 
 
@@ -275,12 +277,8 @@ def _read(root: Path, image: str) -> bytes | DataError:
         return error
 
 
-def _base(root: Path) -> Path:
-    return root.parent if root.is_file() else root
-
-
 def _file_of(root: Path, image: str) -> Path:
-    return _base(root) / split_reference(image)[0]
+    return base_folder(root) / split_reference(image)[0]
 
 
 def _refuse_missing(root: Path, images: Iterable[str]) -> None:
@@ -317,16 +315,9 @@ def _kept(note: Path, path: Path, recipe: dict[str, str]) -> dict[str, Any] | No
     try:
         kept = json.loads(note.read_bytes())
         is_same = all(kept[name] == value != "" for name, value in recipe.items())
-        return dict(kept) if is_same and kept["file"] == _file_facts(path) else None
+        return dict(kept) if is_same and kept["file"] == stamp_of(path) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None  # no note, or a damaged one: the shard is made anew
-
-
-def _file_facts(path: Path) -> list[int] | None:
-    """What tells whether a shard is as it was written; None = there is none."""
-    if not path.exists():
-        return None
-    return [path.stat().st_size, path.stat().st_mtime_ns]
 
 
 @contextmanager

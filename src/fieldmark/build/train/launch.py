@@ -30,7 +30,7 @@ from fieldmark.build.train.recipe import (
 )
 from fieldmark.build.train.record.log import FINISHED, STATE, read_rows
 from fieldmark.errors import ClaimLost, UsageError
-from fieldmark.files import write_file
+from fieldmark.files import small_json, write_file
 from fieldmark.leases import LeaseFolder
 from fieldmark.slurm import (
     QueueRow,
@@ -71,7 +71,7 @@ def launch(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> TrainStandin
     out = out.absolute()
     folder = out / "slurm"  # one launcher at a time, on all machines that see it
     with LeaseFolder(folder) as leases, leases.turn("launch", _only_for(PATIENCE_S, folder)):
-        job = _read(out / "slurm" / "job.json")
+        job = small_json(out / "slurm" / "job.json")
         row = _row(job, out)
         if row is not None and row.state != "gone":
             if _text(out / "slurm" / "recipe.toml") != recipe_toml(recipe):
@@ -80,7 +80,7 @@ def launch(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> TrainStandin
                     f"end it (`scancel {row.id}`), or give another --out."
                 )
             return _standing(out, row.state, row.id, row.reason)
-        is_finished = _read(out / STATE).get("state") == FINISHED
+        is_finished = small_json(out / STATE).get("state") == FINISHED
         if is_finished and _text(out / "recipe.toml") == recipe_toml(recipe):
             return _standing(out, "finished", str(job.get("id", "")))
         before = f"job {job['id'] or job['name']} is gone" if job else ""
@@ -157,18 +157,9 @@ def _standing(out: Path, state: Any, job_id: str, reason: str = "") -> TrainStan
         reason=reason,
         log=log_path(out, job_id) if job_id else None,
         step=last.get("step", 0),
-        n_steps=_read(out / STATE).get("n_steps", 0),
+        n_steps=small_json(out / STATE).get("n_steps", 0),
         loss=last.get("loss"),
     )
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """A small file of ours; {} where there is none."""
-    try:
-        values = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return values if isinstance(values, dict) else {}
 
 
 def _text(path: Path) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import runpy
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +51,15 @@ class SuiteScore:
     def name(self) -> str:
         """`TASK@METRIC`, as `evaluate.best` has it."""
         return f"{self.task}@{self.metric}"
+
+
+def primary_scores(scores: Iterable[SuiteScore]) -> dict[str, float]:
+    """`TASK@METRIC` → score, of every task's own metric."""
+    named: dict[str, float] = {}
+    for score in scores:
+        if score.is_primary:
+            named.setdefault(score.name, score.value)
+    return named
 
 
 class SuiteRun:
@@ -107,11 +116,7 @@ class SuiteRun:
                 f"{self._title} found these weights evaluated before, in another folder: their "
                 f"scores are in {self._where[1]} under that model's name"
             )
-        named: dict[str, float] = {}
-        for score in self.scores:
-            if score.is_primary:
-                named.setdefault(score.name, score.value)
-        return named
+        return primary_scores(self.scores)
 
     def stop(self) -> None:
         """Ends it, when training has ended before it: the same command runs it again."""

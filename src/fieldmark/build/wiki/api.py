@@ -177,7 +177,8 @@ class WikiApi:
         if not lacking:
             return
         try:
-            if store.site is None or not _is_same_host(store.site.url, self.endpoint):
+            host = urlsplit(self.endpoint).hostname
+            if store.site is None or urlsplit(store.site.url).hostname != host:
                 store.set_site(self.site())
             self._runner.run(self._fetch_batches(lacking, BATCH, store))
             # A wiki that takes fewer titles than most leaves some unanswered.
@@ -395,7 +396,3 @@ def _site(query: Mapping[str, Any], endpoint: str) -> WikiSite:
         url=server + general["articlepath"].replace("$1", ""),
         licence=rights.get("text") or rights.get("url") or "",
     )
-
-
-def _is_same_host(address: str, other: str) -> bool:
-    return urlsplit(address).hostname == urlsplit(other).hostname

@@ -205,25 +205,23 @@ def _since(arguments: _Arguments) -> str | None:
     return " ".join((start, *reversed(arguments.places))) if arguments.places else None
 
 
-def _around(arguments: _Arguments) -> str | None:
-    return f"c. {'–'.join(arguments.places)}".strip()
-
-
 def _joined(arguments: _Arguments) -> str | None:
     return ", ".join(filter(None, arguments.places)) or None
-
-
-def _lowered(arguments: _Arguments) -> str | None:
-    return "".join(arguments.places).translate(SUBSCRIPT) or None
 
 
 _SPECIAL: dict[str, Callable[[_Arguments], str | None]] = {
     **dict.fromkeys(("convert", "cvt", "convinfobox"), _measure),
     **dict.fromkeys(("frac", "fraction", "sfrac"), _fraction),
-    **dict.fromkeys(("circa", "c.", "ca", "ca.", "approx"), _around),
+    **dict.fromkeys(
+        ("circa", "c.", "ca", "ca.", "approx"),
+        lambda arguments: f"c. {'–'.join(arguments.places)}".strip(),
+    ),
     **dict.fromkeys(("hlist", "cslist", "comma separated entries"), _joined),
     **dict.fromkeys(("linktext", "gaps"), lambda arguments: "".join(arguments.places) or None),
-    **dict.fromkeys(("sub", "chem", "chem2", "ce"), _lowered),
+    **dict.fromkeys(
+        ("sub", "chem", "chem2", "ce"),
+        lambda arguments: "".join(arguments.places).translate(SUBSCRIPT) or None,
+    ),
     "sup": lambda arguments: arguments.at(1).translate(SUPERSCRIPT) or None,
     "val": _value,
     "as of": _since,

@@ -132,16 +132,13 @@ def _raw_elements(text: str) -> Iterator[tuple[int, int, str, str]]:
             yield start.start(), start.end(), name, ""
             here = start.end()
             continue
-        end = _end_of(name).search(text, start.end())
+        mark = re.compile(rf"</{name}\s*>" if name else "-->", re.IGNORECASE)
+        end = mark.search(text, start.end())
         if end is None and name:
             unclosed.add(name)
             continue
         stop, here = (end.start(), end.end()) if end else (len(text), len(text))
         yield start.start(), here, name, text[start.end() : stop]
-
-
-def _end_of(name: str) -> re.Pattern[str]:
-    return re.compile(rf"</{name}\s*>" if name else "-->", re.IGNORECASE)
 
 
 def clean_text(wikitext: str) -> str:

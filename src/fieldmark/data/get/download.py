@@ -128,7 +128,7 @@ def _resume_point(file: Download, url: str) -> tuple[_PartInfo, int]:
     for row in read_rows(file.about):
         with contextlib.suppress(TypeError):  # of another version
             about = _PartInfo(**row)
-    start = file.part.stat().st_size if file.part.is_file() else 0
+    start = size_here(file.part)
     is_provable = about.url == url and bool(about.validator)
     # Bytes of a mirror are worth keeping only where a checksum will tell whether they fit.
     if start and (is_provable or (file.has_checksum and about.url)):
@@ -346,7 +346,7 @@ async def _fetch_from(
     session: aiohttp.ClientSession, url: str, file: Download, pace: Pace, counter: ByteCounter
 ) -> int | str:
     """The size of the finished file, or why this address does not give it."""
-    longest, n_failed = _n_here(file), 0
+    longest, n_failed = size_here(file.part), 0
     while True:
         asked_s = None
         try:
@@ -357,7 +357,7 @@ async def _fetch_from(
             reason, helps = f"did not answer within {pace.timeout_s:g} s", True
         except LOST as lost:
             reason, helps = f"lost the connection ({error_text(lost)})", True
-        if (n_here := _n_here(file)) >= longest + NEWS:
+        if (n_here := size_here(file.part)) >= longest + NEWS:
             longest, n_failed = n_here, 0
         n_failed += 1
         if not helps or n_failed >= pace.n_tries:
@@ -370,5 +370,5 @@ async def _fetch_from(
         await asyncio.sleep(min(wait_s, pace.longest_wait_s))
 
 
-def _n_here(file: Download) -> int:
-    return file.part.stat().st_size if file.part.is_file() else 0
+def size_here(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0

@@ -18,7 +18,6 @@ from fieldmark.data.get.http import url_fault
 from fieldmark.data.get.plan import (
     Choice,
     FileState,
-    file_name,
     get_sources,
     make_plan,
     refuse_outside,
@@ -26,7 +25,6 @@ from fieldmark.data.get.plan import (
 from fieldmark.data.get.state import locked_folder
 from fieldmark.data.get.urls import REPORT, is_here, write_report
 from fieldmark.data.get.verify import Download, DownloadResult
-from fieldmark.errors import ModelError
 from fieldmark.progress import Progress, Silent
 
 ListedSources = Callable[[Path], Sequence[Source]]
@@ -71,7 +69,10 @@ def get_listed(
         report = memory.folder / REPORT
         rows = [(file.file, file.url, file.reason) for file in files if file.state in OPEN]
         write_report(report, ("file", "url", "reason"), rows)
-    return _by_folder(root, files, report)
+    folders: dict[str, list[ListedFile]] = {}
+    for file in files:
+        folders.setdefault(file.file.rpartition("/")[0], []).append(file)
+    return [_state(root, folder, inside, report) for folder, inside in folders.items()]
 
 
 class _List:
@@ -79,7 +80,7 @@ class _List:
 
     def __init__(self, root: Path, sources: Sequence[Source], choice: Choice) -> None:
         self.root, self.choice = root, choice
-        self.names = [file_name(source) for source in sources]
+        self.names = [source.filename for source in sources]
         self.downloads: dict[str, Download] = {}
         self.results: dict[str, ListedFile] = {}
         for name, source in zip(self.names, sources, strict=True):
@@ -104,11 +105,7 @@ class _List:
                 todo.append(file)
             else:
                 self._set(file, "failed", f"is not the listed one, kept as {file.bad.name}")
-        if todo and self.choice.offline:
-            raise ModelError(
-                f"{todo[0].target}  is not here and --offline forbids fetching it: leave out "
-                "--offline, or put the file there."
-            )
+        self.choice.refuse_offline(todo)
         progress.start("files", len(todo))
 
         def done(result: DownloadResult) -> None:
@@ -131,13 +128,6 @@ class _List:
     def _set(self, file: Download, state: str, reason: str = "") -> None:
         url = next(iter(file.urls), "")
         self.results[file.origin] = ListedFile(file.origin, url, state, reason)
-
-
-def _by_folder(root: Path, files: Sequence[ListedFile], report: Path) -> list[FileState]:
-    folders: dict[str, list[ListedFile]] = {}
-    for file in files:
-        folders.setdefault(file.file.rpartition("/")[0], []).append(file)
-    return [_state(root, folder, inside, report) for folder, inside in folders.items()]
 
 
 def _state(root: Path, folder: str, files: Sequence[ListedFile], report: Path) -> FileState:

@@ -6,12 +6,11 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from urllib.parse import unquote, urlsplit
 
 from fieldmark.data._check import counted
 from fieldmark.data._dataset import Source
 from fieldmark.data.get.archive import is_archive
-from fieldmark.data.get.download import ByteCounter, fetch_all, size
+from fieldmark.data.get.download import ByteCounter, fetch_all, size, size_here
 from fieldmark.data.get.http import ask_sizes, url_fault
 from fieldmark.data.get.state import FolderState, locked_folder
 from fieldmark.data.get.unpack import Archive, is_unpacked, unpack, unpacked_faults
@@ -41,14 +40,14 @@ class PlannedFile:
 
     @property
     def name(self) -> str:
-        return file_name(self.source)
+        return self.source.filename
 
 
 def make_plan(sources: Iterable[Source], root: Path, only: str = "") -> list[PlannedFile]:
     """The sources of one kind, or all, in their order."""
     items = []
     for source in sources:
-        name = file_name(source)
+        name = source.filename
         if only and name and kind_of(source) != only:
             continue
         _refuse_odd(source, name)
@@ -65,13 +64,9 @@ def kind_of(source: Source) -> str:
     """
     if source.kind:
         return source.kind
-    name = file_name(source).lower()
+    name = source.filename.lower()
     says_so = name.endswith(TABLES) or any(word in name for word in WORDS)
     return "annotations" if says_so else "images"
-
-
-def file_name(source: Source) -> str:
-    return source.filename or PurePosixPath(unquote(urlsplit(source.url).path)).name
 
 
 def archives_of(plan: Sequence[PlannedFile], root: Path) -> dict[Archive, list[PlannedFile]]:
@@ -115,26 +110,19 @@ def check_room(root: Path, to_fetch: Sequence[Download], to_unpack: Sequence[Arc
         for file, n in zip(unknown, stated, strict=True)
         if n is not None and n < ABSURD_BYTES
     }
-    rest = sum(max(0, n - _size_here(file.part)) for file in to_fetch if (n := sizes[file.target]))
+    rest = sum(max(0, n - size_here(file.part)) for file in to_fetch if (n := sizes[file.target]))
     unpacked = 0.0
     for archive in to_unpack:
-        packed = sum(sizes.get(path) or _size_here(path) for path in archive.paths)
+        packed = sum(sizes.get(path) or size_here(path) for path in archive.paths)
         unpacked += archive.unpacked_bytes or packed * SPARE
-    free = shutil.disk_usage(_existing(root)).free
+    existing = next(path for path in (root, *root.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
     if rest + unpacked > free:
         raise DataError(
             f"{root}  needs {size(rest)} to fetch and about {size(unpacked)} unpacked, but only "
             f"{size(free)} are free on that disk: make room, or choose another folder with --out."
         )
     return rest
-
-
-def _size_here(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
-
-
-def _existing(folder: Path) -> Path:
-    return next(path for path in (folder, *folder.absolute().parents) if path.exists())
 
 
 def refuse_outside(source: Source, name: str) -> None:
@@ -169,6 +157,13 @@ class Choice:
     offline: bool = False
     """fetch nothing; unpack what is here"""
     pace: Pace = field(default_factory=Pace)
+
+    def refuse_offline(self, to_fetch: Sequence[Download]) -> None:
+        if to_fetch and self.offline:
+            raise ModelError(
+                f"{to_fetch[0].target}  is not here and --offline forbids fetching it: leave out "
+                "--offline, or put the file there."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,17 +213,13 @@ class _DatasetDownload:
             for item in self.plan
             if item.file is not None and not item.is_manual and item.name not in self.results
         ]
-        coming = {*self.results, *map(self._name, files)}
+        coming = {*self.results, *map(self.state.name, files)}
         to_unpack = [
             archive
             for archive, items in self.archives.items()
             if all(item.name in coming for item in items) and not is_unpacked(archive, self.state)
         ]
-        if files and self.choice.offline:
-            raise ModelError(
-                f"{files[0].target}  is not here and --offline forbids fetching it: leave out "
-                "--offline, or put the file there."
-            )
+        self.choice.refuse_offline(files)
         rest = check_room(self.root, files, to_unpack)
         if files:
             self.counter.start("fetch", rest)
@@ -276,7 +267,7 @@ class _DatasetDownload:
         """Reads a finished file; a wrong one loses its name."""
         why = fault(file, file.target)
         if why:
-            self.state.right.pop(self._name(file), None)
+            self.state.right.pop(self.state.name(file), None)
             file.target.replace(file.bad)
             return f"{why}; kept as {file.bad.name}"
         self.state.remember(file)
@@ -316,9 +307,6 @@ class _DatasetDownload:
                 path.unlink(missing_ok=True)
 
     # --- small things ---
-
-    def _name(self, file: Download) -> str:
-        return file.target.relative_to(self.root).as_posix()
 
     def _set(self, item: PlannedFile, state: str, reason: str) -> None:
         file = item.file

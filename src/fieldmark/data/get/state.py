@@ -38,20 +38,23 @@ class FolderState:
     def file(self, name: str, what: str) -> Path:
         return self.folder / f"{quote(name, safe='')}.{what}"
 
+    def name(self, file: Download) -> str:
+        return file.target.relative_to(self.root).as_posix()
+
     def scratch(self, name: str) -> Path:
         return self.folder / "unpack" / quote(name, safe="")
 
     def remember(self, file: Download) -> None:
         """Notes that the finished file was found right."""
         assert self.journal is not None, "whoever downloads has the folder's lock"
-        name, stamp = _name(self.root, file), _facts(file)
+        name, stamp = self.name(file), _facts(file)
         self.journal.append({"file": name, **stamp})
         self.right[name] = stamp
 
     def knows(self, file: Download) -> bool:
         """Was this file found right, and not been touched since?"""
         try:
-            return self.right.get(_name(self.root, file)) == _facts(file)
+            return self.right.get(self.name(file)) == _facts(file)
         except OSError:
             return False
 
@@ -67,10 +70,6 @@ def _facts(file: Download) -> dict[str, object]:
         "md5": file.md5.lower(),
         "sha256": file.sha256.lower(),
     }
-
-
-def _name(root: Path, file: Download) -> str:
-    return file.target.relative_to(root).as_posix()
 
 
 @contextmanager

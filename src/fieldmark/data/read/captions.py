@@ -29,10 +29,11 @@ import polars as pl
 
 from fieldmark.data._check import (
     as_findings,
+    count_findings,
     counted,
     file_digest,
     image_findings,
-    name_some,
+    named_findings,
     published_findings,
 )
 from fieldmark.data._dataset import Finding, Source, finish_table, need
@@ -75,38 +76,85 @@ class CaptionSet:
     address: str
     """of a made copy's images; `{id}` and `{name}` are filled in"""
 
+    def table(self, root: Path) -> pl.DataFrame:
+        """One row per row of the file, in its order."""
+        path = need(root / self.file, "the table of captions", self.name)
+        frame = with_optional(read_annotations(path, ("id", "captions")), _OPTIONAL)
+        texts = pl.col("id", "captions", *_OPTIONAL).str.strip_chars()
+        frame = frame.with_columns(pl.when(texts != "").then(texts).name.keep())
+        refuse_odd(
+            path,
+            frame,
+            {
+                "id": (pl.col("id").str.contains(_NAME), "the name of a file without .jpg"),
+                "captions": (is_given, "a text"),
+                "md5": (
+                    pl.col("md5").is_null() | pl.col("md5").str.contains(_MD5),
+                    "32 hex digits",
+                ),
+            },
+        )
+        refuse_twins(path, frame.get_column("id"))
+        folder = _image_folder(root, self, frame.get_column("id"))
+        species = pl.col("captions").str.extract(r"^([^,]+),").str.replace_all("_", " ")
+        rows = frame.select(
+            "id",
+            image=pl.lit(folder) + pl.col("id") + pl.lit(".jpg"),
+            split=pl.lit("test"),
+            label=species.str.strip_chars(),
+            caption="captions",
+            source_url="source_url",
+            md5=pl.col("md5").str.to_lowercase(),
+        )
+        return finish_table(rows, path)
+
+    def listed_sources(self, root: Path) -> tuple[Source, ...]:
+        """Where every image is to be had, once the table is there; those without an address too."""
+        rows = self.table(root).select("image", "source_url", "md5").fill_null("")
+        return tuple(
+            Source(url=url, filename=image, md5=md5, kind="images")
+            for image, url, md5 in rows.rows()
+        )
+
+    @as_findings
+    def check(self, root: Path) -> Iterator[Finding]:
+        """Counts, captions and images that several rows share, images that are not listed."""
+        rows = self.table(root)
+        yield from published_findings(rows, {"images": self.n_rows}, self.n_species)
+        n_captions = rows.get_column("caption").n_unique()
+        if n_captions != self.n_captions:
+            text = f"{counted(n_captions, 'different caption')}: {self.n_captions:,} are published."
+            yield Finding("note", text)
+        for column, noun in (("caption", "a caption"), ("md5", "an image")):
+            filled = rows.drop_nulls(column)
+            n_sharing = int(filled.get_column(column).is_duplicated().sum())
+            yield from count_findings("note", n_sharing, f"share {noun} with another row", "row")
+        yield from image_findings(root, rows.get_column("image"))
+        yield from _md5_findings(root, rows)
+
+    def make(self, root: Path, world: World, size: int) -> None:
+        """About `size` photos; the first caption is as long as the longest published one, and rows
+        share captions or an image as they do in the published set.
+        """
+        rows: list[tuple[object, ...]] = []
+        texts: set[str] = set()
+        planned = plan_photos(world, size, self.name, ("test",), self.plans)
+        for number, photo in enumerate(planned):
+            path = root / IMAGES / f"{_made_id(world, self, number)}.jpg"
+            # Animals do something else from photo to photo; plants stand.
+            possible = [name for name in BEHAVIOURS if name in photo.species.plan.behaviours]
+            shot = world.photo(replace(photo.scene, behaviour=possible[photo.turn % len(possible)]))
+            write_photo(shot, path)
+            text = _made_caption(photo, str(shot.truth["caption"]), self, texts)
+            texts.add(text)
+            url = self.address.format(id=path.stem, name=quote(photo.species.scientific_name))
+            rows.append((number, path.stem, url, text, file_digest(path, "md5")))
+        if self.shares == "images":
+            rows.append(_second_row(root, _made_id(world, self, len(rows)), rows[-1]))
+        write_rows(root / self.file, HEADER, rows)
+
 
 # --- reading ---
-
-
-def read_captions(root: Path, captions: CaptionSet) -> pl.DataFrame:
-    """One row per row of the file, in its order."""
-    path = need(root / captions.file, "the table of captions", captions.name)
-    frame = with_optional(read_annotations(path, ("id", "captions")), _OPTIONAL)
-    texts = pl.col("id", "captions", *_OPTIONAL).str.strip_chars()
-    frame = frame.with_columns(pl.when(texts != "").then(texts).name.keep())
-    refuse_odd(
-        path,
-        frame,
-        {
-            "id": (pl.col("id").str.contains(_NAME), "the name of a file without .jpg"),
-            "captions": (is_given, "a text"),
-            "md5": (pl.col("md5").is_null() | pl.col("md5").str.contains(_MD5), "32 hex digits"),
-        },
-    )
-    refuse_twins(path, frame.get_column("id"))
-    folder = _image_folder(root, captions, frame.get_column("id"))
-    species = pl.col("captions").str.extract(r"^([^,]+),").str.replace_all("_", " ")
-    rows = frame.select(
-        "id",
-        image=pl.lit(folder) + pl.col("id") + pl.lit(".jpg"),
-        split=pl.lit("test"),
-        label=species.str.strip_chars(),
-        caption="captions",
-        source_url="source_url",
-        md5=pl.col("md5").str.to_lowercase(),
-    )
-    return finish_table(rows, path)
 
 
 def _image_folder(root: Path, captions: CaptionSet, ids: pl.Series) -> str:
@@ -120,37 +168,7 @@ def _n_inside(folder: Path, named: set[str]) -> int:
     return sum(path.name in named for path in folder.iterdir()) if folder.is_dir() else 0
 
 
-def image_sources(root: Path, captions: CaptionSet) -> tuple[Source, ...]:
-    """Where every image is to be had, once the table is there; an image without an address too."""
-    rows = read_captions(root, captions).select("image", "source_url", "md5").fill_null("")
-    return tuple(
-        Source(url=url, filename=image, md5=md5, kind="images") for image, url, md5 in rows.rows()
-    )
-
-
 # --- checking ---
-
-
-@as_findings
-def check_captions(root: Path, captions: CaptionSet) -> Iterator[Finding]:
-    """Counts, captions and images that several rows share, images that are not the listed ones."""
-    rows = read_captions(root, captions)
-    yield from published_findings(rows, {"images": captions.n_rows}, captions.n_species)
-    n_captions = rows.get_column("caption").n_unique()
-    if n_captions != captions.n_captions:
-        text = f"{counted(n_captions, 'different caption')}: {captions.n_captions:,} are published."
-        yield Finding("note", text)
-    yield from _sharing_findings(rows)
-    yield from image_findings(root, rows.get_column("image"))
-    yield from _md5_findings(root, rows)
-
-
-def _sharing_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    for column, noun in (("caption", "a caption"), ("md5", "an image")):
-        filled = rows.drop_nulls(column)
-        n_sharing = int(filled.get_column(column).is_duplicated().sum())
-        if n_sharing:
-            yield Finding("note", f"{counted(n_sharing, 'row')} share {noun} with another row.")
 
 
 def _md5_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
@@ -162,10 +180,8 @@ def _md5_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
     with ThreadPoolExecutor(8) as pool:
         actual = list(pool.map(lambda pair: file_digest(root / pair[0], "md5"), listed))
     others = [image for (image, md5), on_disk in zip(listed, actual, strict=True) if on_disk != md5]
-    if others:
-        n = counted(len(listed), "image")
-        text = f"{len(others)} of {n} are not the listed ones (md5): {name_some(others)}."
-        yield Finding("warning", text)
+    text = f"{len(others)} of {counted(len(listed), 'image')} are not the listed ones (md5)"
+    yield from named_findings("warning", others, text)
 
 
 # --- making ---
@@ -173,28 +189,6 @@ def _md5_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
 BEHAVIOURS = ("standing", "walking", "vocalizing", "resting", "grooming", "running", "feeding")
 MOST_WORDS = 117
 """of the longest published caption"""
-
-
-def make_captions(root: Path, world: World, size: int, captions: CaptionSet) -> None:
-    """About `size` photos; the first caption is as long as the longest published one, and rows
-    share captions or an image as they do in the published set.
-    """
-    rows: list[tuple[object, ...]] = []
-    texts: set[str] = set()
-    planned = plan_photos(world, size, captions.name, ("test",), captions.plans)
-    for number, photo in enumerate(planned):
-        path = root / IMAGES / f"{_made_id(world, captions, number)}.jpg"
-        # Animals do something else from photo to photo; plants stand.
-        possible = [name for name in BEHAVIOURS if name in photo.species.plan.behaviours]
-        shot = world.photo(replace(photo.scene, behaviour=possible[photo.turn % len(possible)]))
-        write_photo(shot, path)
-        text = _made_caption(photo, str(shot.truth["caption"]), captions, texts)
-        texts.add(text)
-        url = captions.address.format(id=path.stem, name=quote(photo.species.scientific_name))
-        rows.append((number, path.stem, url, text, file_digest(path, "md5")))
-    if captions.shares == "images":
-        rows.append(_second_row(root, _made_id(world, captions, len(rows)), rows[-1]))
-    write_rows(root / captions.file, HEADER, rows)
 
 
 def _made_id(world: World, captions: CaptionSet, number: int) -> int:

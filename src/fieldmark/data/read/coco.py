@@ -28,8 +28,16 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from fieldmark.data._check import as_findings, counted, image_findings, name_some, stray_findings
-from fieldmark.data._dataset import Finding, find_home, finish_table, need
+from fieldmark.data._check import (
+    as_findings,
+    count_findings,
+    counted,
+    image_findings,
+    name_some,
+    named_findings,
+    stray_findings,
+)
+from fieldmark.data._dataset import Finding, Source, find_home, finish_table, need
 from fieldmark.data._make import need_species, pick, species_like, write_rows
 from fieldmark.data.read.table import read_json
 from fieldmark.draws import digest
@@ -68,63 +76,110 @@ class WildMe:
     n_published: int = 0
     """annotations of the published file; 0 = not compared"""
 
+    @property
+    def layout(self) -> str:
+        return (
+            f"ROOT/{self.homes[0]}/{IMAGES}/*.jpg\nROOT/{self.homes[0]}/{ANNOTATIONS}\n"
+            f"ROOT/{METADATA}  (optional: identity, path, split of the published closed-set split)"
+        )
 
-def read_known(root: Path, coco: WildMe) -> pl.DataFrame:
-    """One row per annotation of a known individual, in the order of the file."""
-    named = read_sightings(root, coco).filter(pl.col("label").is_not_null())
-    return finish_table(named, _home(root, coco) / ANNOTATIONS)
+    @property
+    def archive(self) -> Source:
+        """As LILA has it, in three places."""
+        name = f"{self.homes[0]}.tar.gz"
+        hosts = (
+            "https://storage.googleapis.com/public-datasets-lila",
+            "https://lilawildlife.blob.core.windows.net/lila-wildlife",
+            "https://us-west-2.opendata.source.coop.s3.amazonaws.com/agentmorris/lila-wildlife",
+        )
+        url, *mirrors = (f"{host}/wild-me/{name}" for host in hosts)
+        return Source(url=url, mirrors=tuple(mirrors))
 
+    def table(self, root: Path) -> pl.DataFrame:
+        """One row per annotation of a known individual, in the order of the file."""
+        named = self.sightings(root).filter(pl.col("label").is_not_null())
+        return finish_table(named, _home(root, self) / ANNOTATIONS)
 
-def read_sightings(root: Path, coco: WildMe) -> pl.DataFrame:
-    """All annotations, those of unknown individuals too: these have no label."""
-    home = _home(root, coco)
-    frame = _flat(home / ANNOTATIONS)
-    prefix = home.relative_to(root).as_posix()
-    folder = IMAGES if prefix == "." else f"{prefix}/{IMAGES}"
-    is_alone = pl.len().over("image_id") == 1
-    name = pl.col("label").str.strip_chars()
-    text = pl.col("date").str.replace("T", " ", literal=True).str.slice(0, 19)
-    frame = frame.with_columns(
-        id=pl.when(is_alone).then("file_name").otherwise(pl.format("{}#{}", "file_name", "number")),
-        image=pl.format(f"{folder}/{{}}", "file_name"),
-        crop=pl.when(~is_alone).then("bbox") if coco.is_cut else pl.col("bbox"),
-        label=pl.when(~name.is_in(UNKNOWN_NAMES)).then(name),
-        date=text.str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False),
-    )
-    frame = frame.with_columns(unit="label", encounter=pl.coalesce("encounter", _encounter()))
-    frame = _with_closed_split(root, frame)
-    return frame.select(
-        "id", "image", "crop", "label", "unit", "viewpoint", "date", "encounter", "closed_split"
-    )
+    def sightings(self, root: Path) -> pl.DataFrame:
+        """All annotations, those of unknown individuals too: these have no label."""
+        home = _home(root, self)
+        frame = _flat(home / ANNOTATIONS)
+        folder = (home / IMAGES).relative_to(root).as_posix()
+        is_alone = pl.len().over("image_id") == 1
+        name = pl.col("label").str.strip_chars()
+        text = pl.col("date").str.replace("T", " ", literal=True).str.slice(0, 19)
+        frame = frame.with_columns(
+            id=pl.when(is_alone)
+            .then("file_name")
+            .otherwise(pl.format("{}#{}", "file_name", "number")),
+            image=pl.format(f"{folder}/{{}}", "file_name"),
+            crop=pl.when(~is_alone).then("bbox") if self.is_cut else pl.col("bbox"),
+            label=pl.when(~name.is_in(UNKNOWN_NAMES)).then(name),
+            date=text.str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False),
+        )
+        frame = frame.with_columns(unit="label", encounter=pl.coalesce("encounter", _encounter()))
+        frame = _with_closed_split(root, frame)
+        return frame.select(
+            "id", "image", "crop", "label", "unit", "viewpoint", "date", "encounter", "closed_split"
+        )
 
+    @as_findings
+    def check(self, root: Path) -> Iterator[Finding]:
+        """What the file leaves out, individuals seen once, and images that cannot be read."""
+        every = self.sightings(root)
+        rows = self.table(root)
+        if self.n_published not in (0, len(every)):
+            text = f"{counted(len(every), 'annotation')} where {self.n_published:,} are published."
+            yield Finding("note", text)
+        n_unknown = len(every) - len(rows)
+        text = "of unknown individuals, left out"
+        yield from count_findings("note", n_unknown, text, "annotation")
+        yield from _crop_findings(rows, self)
+        yield from _individual_findings(rows)
+        yield from _closed_findings(root, rows)
+        named = {image.rpartition("/")[2] for image in every.get_column("image")}
+        yield from stray_findings(_home(root, self) / IMAGES, named, IMAGES, by="annotation")
+        yield from image_findings(root, rows.get_column("image"))
 
-@as_findings
-def check_coco(root: Path, coco: WildMe) -> Iterator[Finding]:
-    """What the file leaves out, individuals seen once, and images that cannot be read."""
-    every = read_sightings(root, coco)
-    rows = read_known(root, coco)
-    yield from _annotation_findings(every, rows, coco)
-    yield from _crop_findings(rows, coco)
-    yield from _individual_findings(rows)
-    yield from _closed_findings(root, rows)
-    named = {image.rpartition("/")[2] for image in every.get_column("image")}
-    yield from stray_findings(_home(root, coco) / IMAGES, named, IMAGES, by="annotation")
-    yield from image_findings(root, rows.get_column("image"))
+    def make(self, root: Path, world: World, size: int) -> None:
+        """Annotations, images and the closed-set split; exactly `size` images, but at least twelve.
+
+        Individuals of one species, a fifth of them seen once, the others on several days with up to
+        four shots each; a few annotations name nobody. `metadata.csv` holds a closed-set split like
+        the published ones, where unknown animals have no split.
+        """
+        need_species(world, self.name)
+        species = species_like(world, *self.builds)[0]
+        images: list[dict[str, Any]] = []
+        animals: list[dict[str, Any]] = []
+        for number, seen in enumerate(_sightings(world.seed, max(12, size), self.name)):
+            scene = Scene(
+                species=species, individual=seen.individual, burst=seen.encounter, shot=seen.shot
+            )
+            photo = world.photo(scene)
+            name = f"{number + 1:012}_{number}.jpg"
+            write_photo(photo, root / self.homes[0] / IMAGES / name)
+            whole = photo.image.size
+            date = seen.date.strftime("%Y-%m-%d %H:%M:%S") if self.has_dates else "NA"
+            images.append(_image(number, name, whole, date))
+            viewpoint = VIEWPOINTS[pick(3, world.seed, self.name, "viewpoint", seen.encounter)]
+            box = (0, 0, *whole) if self.is_cut else _box(photo.truth, whole)
+            individual = _name(self, world.seed, seen.individual) if seen.is_known else UNKNOWN
+            animals.append(_annotation(number, individual, box, viewpoint))
+        content = {
+            "info": {"description": "made by fieldmark", "year": 2022},
+            "licenses": [{"id": 1, "name": "CC0"}],
+            "categories": [{"id": 0, "name": self.category, "supercategory": "animal"}],
+            "images": images,
+            "annotations": animals,
+        }
+        path = root / self.homes[0] / ANNOTATIONS
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        _write_split(root, self, images, animals)
 
 
 # --- checking ---
-
-
-def _annotation_findings(
-    every: pl.DataFrame, rows: pl.DataFrame, coco: WildMe
-) -> Iterator[Finding]:
-    if coco.n_published not in (0, len(every)):
-        text = f"{counted(len(every), 'annotation')} where {coco.n_published:,} are published."
-        yield Finding("note", text)
-    n_unknown = len(every) - len(rows)
-    if n_unknown:
-        text = f"{counted(n_unknown, 'annotation')} of unknown individuals, left out."
-        yield Finding("note", text)
 
 
 def _crop_findings(rows: pl.DataFrame, coco: WildMe) -> Iterator[Finding]:
@@ -133,18 +188,14 @@ def _crop_findings(rows: pl.DataFrame, coco: WildMe) -> Iterator[Finding]:
     if coco.is_cut:
         shared = rows.filter(crop.is_not_null())
     n_shared = shared.get_column("image").n_unique()
-    if n_shared:
-        text = f"{counted(n_shared, 'image')} with several animals: each is cut out of it."
-        yield Finding("note", text)
+    text = "with several animals: each is cut out of it"
+    yield from count_findings("note", n_shared, text, "image")
     if not coco.is_cut:
         n_whole = rows.get_column("crop").null_count()
-        if n_whole:
-            text = f"{counted(n_whole, 'annotation')} without a box: the whole image is used."
-            yield Finding("warning", text)
+        text = "without a box: the whole image is used"
+        yield from count_findings("warning", n_whole, text, "annotation")
     empty = rows.filter((crop.list.get(2) <= 0) | (crop.list.get(3) <= 0)).get_column("id")
-    if len(empty):
-        text = f"{counted(len(empty), 'box', 'boxes')} without area: {name_some(empty.to_list())}."
-        yield Finding("error", text)
+    yield from named_findings("error", empty, "without area", "box", "boxes")
 
 
 def _individual_findings(rows: pl.DataFrame) -> Iterator[Finding]:
@@ -276,44 +327,6 @@ class _Sighting:
     encounter: int
     shot: int
     date: datetime
-
-
-def make_coco(root: Path, world: World, size: int, coco: WildMe) -> None:
-    """Annotations, images and the closed-set split; exactly `size` images, but at least twelve.
-
-    Individuals of one species, a fifth of them seen once, the others on several days with up to
-    four shots each; a few annotations name nobody. `metadata.csv` holds a closed-set split like the
-    published ones, where unknown animals have no split.
-    """
-    need_species(world, coco.name)
-    species = species_like(world, *coco.builds)[0]
-    images: list[dict[str, Any]] = []
-    animals: list[dict[str, Any]] = []
-    for number, seen in enumerate(_sightings(world.seed, max(12, size), coco.name)):
-        scene = Scene(
-            species=species, individual=seen.individual, burst=seen.encounter, shot=seen.shot
-        )
-        photo = world.photo(scene)
-        name = f"{number + 1:012}_{number}.jpg"
-        write_photo(photo, root / coco.homes[0] / IMAGES / name)
-        whole = photo.image.size
-        date = seen.date.strftime("%Y-%m-%d %H:%M:%S") if coco.has_dates else "NA"
-        images.append(_image(number, name, whole, date))
-        viewpoint = VIEWPOINTS[pick(3, world.seed, coco.name, "viewpoint", seen.encounter)]
-        box = (0, 0, *whole) if coco.is_cut else _box(photo.truth, whole)
-        individual = _name(coco, world.seed, seen.individual) if seen.is_known else UNKNOWN
-        animals.append(_annotation(number, individual, box, viewpoint))
-    content = {
-        "info": {"description": "made by fieldmark", "year": 2022},
-        "licenses": [{"id": 1, "name": "CC0"}],
-        "categories": [{"id": 0, "name": coco.category, "supercategory": "animal"}],
-        "images": images,
-        "annotations": animals,
-    }
-    path = root / coco.homes[0] / ANNOTATIONS
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    _write_split(root, coco, images, animals)
 
 
 def _name(coco: WildMe, seed: int, individual: int) -> str:

@@ -21,12 +21,14 @@ from fieldmark.data._check import (
     counted,
     image_findings,
     name_some,
+    named_findings,
     published_findings,
     split_findings,
 )
 from fieldmark.data._dataset import Finding
 from fieldmark.data._synthetic import MARK
 from fieldmark.errors import DataError
+from fieldmark.words import is_text
 
 IMAGE_SUFFIXES = {
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff", ".bmp", ".gif", ".ppm",
@@ -71,10 +73,8 @@ def _walk(root: Path, inner: str, above: frozenset[tuple[int, int]]) -> Iterator
 
 def readable_name(root: Path, name: str) -> str:
     """The name, or an error where it cannot be written as text."""
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"{root}  file name {name!r} is not UTF-8: rename it.") from error
+    if not is_text(name):
+        raise DataError(f"{root}  file name {name!r} is not UTF-8: rename it.")
     return name
 
 
@@ -142,9 +142,7 @@ def class_folders(root: Path, splits: Mapping[str, str], below: str = "") -> Cla
         if split is not None and _is_folder(folder):
             _list_split(listed, f"{below}/{folder.name}" if below else folder.name, split, root)
     for names in (listed.images, listed.strays, listed.outside, listed.empty):
-        try:
-            "\n".join(names).encode()
-        except UnicodeEncodeError:
+        if not is_text("\n".join(names)):
             for name in names:
                 readable_name(root, name)
     return listed
@@ -174,16 +172,12 @@ def _list_class(listed: ClassFolders, path: str, root: Path) -> int:
 
 def folder_findings(listed: ClassFolders) -> Iterator[Finding]:
     """Images without a class, files that are no images, and class folders without images."""
-    if listed.outside:
-        n = counted(len(listed.outside), "image")
-        text = f"{n} outside any class folder, ignored: {name_some(listed.outside)}."
-        yield Finding("warning", text)
+    text = "outside any class folder, ignored"
+    yield from named_findings("warning", listed.outside, text, "image")
     if listed.strays:
         n = counted(len(listed.strays), "stray file")
         yield Finding("note", f"{n}, not images, ignored: {name_some(listed.strays)}.")
-    if listed.empty:
-        n = counted(len(listed.empty), "class folder")
-        yield Finding("warning", f"{n} without images: {name_some(listed.empty)}.")
+    yield from named_findings("warning", listed.empty, "without images", "class folder")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 import polars as pl
 
 from fieldmark.data._bytes import PARQUET_SUFFIX
-from fieldmark.data._check import counted, name_some
+from fieldmark.data._check import counted, name_some, named_findings
 from fieldmark.data._dataset import Finding
 from fieldmark.data.read.table import image_columns, read_columns, read_table
 from fieldmark.errors import DataError
@@ -104,10 +104,8 @@ def part_findings(parts: Collection[ParquetFile]) -> Iterator[Finding]:
         missing = [
             f"{word}-{number:05}-of-{count:05}" for number in range(count) if number not in numbers
         ]
-        if missing:
-            n = counted(count, "file")
-            text = f"{len(missing)} of {n} of {word} are missing: {name_some(missing)}."
-            yield Finding("error", text)
+        text = f"{len(missing)} of {counted(count, 'file')} of {word} are missing"
+        yield from named_findings("error", missing, text)
 
 
 def write_part(path: Path, frame: pl.DataFrame, names: Collection[str] = ()) -> None:

@@ -160,7 +160,7 @@ def _photo_root(folder: Path, image: str) -> Path:
 # --- MegaDetector
 
 
-def add_boxes(photos: LabelledPhotos, path: Path, sure: float = SURE_BOX) -> LabelledPhotos:
+def add_boxes(photos: LabelledPhotos, path: Path) -> LabelledPhotos:
     """The photos cut to their best animal; photos without one stay whole."""
     if not path.is_file():
         raise DataError(f"--boxes {path} does not exist: give the results of MegaDetector (.json).")
@@ -169,7 +169,7 @@ def add_boxes(photos: LabelledPhotos, path: Path, sure: float = SURE_BOX) -> Lab
     with _laid_out(path, "results of MegaDetector"):
         for image in data if isinstance(data, list) else data.get("images", ()):
             name = str(image.get("file", image.get("file_name", ""))).replace("\\", "/")
-            if best := _best_box(image.get("detections") or [], sure):
+            if best := _best_box(image.get("detections") or []):
                 boxes[name] = best
     if not boxes:
         raise DataError(f"{path} has no box of an animal: expected the results of MegaDetector.")
@@ -185,7 +185,7 @@ def add_boxes(photos: LabelledPhotos, path: Path, sure: float = SURE_BOX) -> Lab
     return replace(photos, table=table)
 
 
-def _best_box(detections: list[dict[str, Any]], sure: float) -> tuple[Box, bool] | None:
+def _best_box(detections: list[dict[str, Any]]) -> tuple[Box, bool] | None:
     """The surest box of an animal, and whether it is relative to the photo's size. One dialect has
     x, y, width and height from 0 to 1; the other x1, y1, x2 and y2 in pixels.
     """
@@ -193,7 +193,7 @@ def _best_box(detections: list[dict[str, Any]], sure: float) -> tuple[Box, bool]
     for one in detections:
         confidence = float(one.get("conf", one.get("confidence", 0.0)))
         box = one.get("bbox")
-        if box and one.get("category") in _ANIMAL and confidence >= sure:
+        if box and one.get("category") in _ANIMAL and confidence >= SURE_BOX:
             boxes.append((confidence, tuple(map(float, box))))
     if not boxes:
         return None

@@ -82,7 +82,7 @@ def find_sources(
         names = list(group)
         if kind == "files":
             items = [ListedImage(name, ImageRef(Path(name).name)) for name in names]
-            sources.append(ImageSource(str(parent), parent, len(items), _listing(items)))
+            sources.append(ImageSource(str(parent), parent, len(items), items.copy))
         elif kind == "archives":
             sources.append(_archives(names, parent))
         else:
@@ -102,10 +102,6 @@ def _kind(name: str, datasets: set[str]) -> tuple[str, Path]:
         if is_image(path.name) or not path.suffix:
             return "files", path.parent
     return "others", Path()
-
-
-def _listing(items: list[ListedImage]) -> Callable[[], Iterable[ListedImage]]:
-    return lambda: items
 
 
 def expand_ranges(word: str) -> list[str]:
@@ -211,7 +207,9 @@ def _ignored(others: Counter[str]) -> str:
 def _archives(names: Sequence[str], folder: Path) -> ImageSource:
     """Tar and parquet files of one folder; of several, ids begin with the file's name."""
     paths = [folder / Path(name).name for name in names]
-    n_first = _count(paths[0], names[0])
+    n_first = sum(1 for _ in _inside(paths[0], names[0]))
+    if not n_first:
+        raise DataError(f"{names[0]}  contains no images.")
     sizes = [path.stat().st_size for path in paths]
 
     def images() -> Iterator[ListedImage]:
@@ -230,13 +228,6 @@ def _archives(names: Sequence[str], folder: Path) -> ImageSource:
 
 def _is_table(path: Path) -> bool:
     return path.name.lower().endswith(PARQUET_SUFFIX)
-
-
-def _count(path: Path, name: str) -> int:
-    n_images = sum(1 for _ in _inside(path, name))
-    if not n_images:
-        raise DataError(f"{name}  contains no images.")
-    return n_images
 
 
 def _inside(path: Path, name: str) -> Iterator[str]:

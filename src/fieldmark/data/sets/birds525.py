@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import as_findings, name_some
+from fieldmark.data._check import as_findings, named_findings
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
 from fieldmark.data._make import plan_photos, take_photo
 from fieldmark.data.read.folders import (
@@ -59,14 +59,22 @@ INFO = Info(
 
 def table(root: Path) -> pl.DataFrame:
     """One row per image, in the order of their paths."""
-    return _table(root, class_folders(root, SPLIT_FOLDERS))
+    frame = class_folders(root, SPLIT_FOLDERS).frame(
+        f"{root}  contains no images of Birds 525: expected ROOT/{{train,valid,test}}/CLASS "
+        "NAME/*.jpg. `fieldmark datasets birds525` shows layout and sources."
+    )
+    labels = {folder: _label(folder) for folder in frame.get_column("class_folder").unique()}
+    frame = frame.with_columns(label=pl.col("class_folder").replace_strict(labels))
+    frame = frame.with_columns(common_name=pl.col("label").str.to_lowercase())
+    frame = frame.join(_scientific_names(root), on="label", how="left", maintain_order="left")
+    return finish_table(frame.drop("folder", "class_folder"), root)
 
 
 @as_findings
 def check(root: Path) -> Iterator[Finding]:
     """Counts, stray files, names spelled in two ways, classes of one split, unreadable images."""
     listed = class_folders(root, SPLIT_FOLDERS)
-    rows = _table(root, listed)
+    rows = table(root)
     return species_findings(root, listed, rows, PUBLISHED, _spelling_findings(listed))
 
 
@@ -88,18 +96,6 @@ def make(root: Path, world: World, size: int) -> None:
             }
         )
     pl.DataFrame(rows).write_csv(root / NAMES_FILE)
-
-
-def _table(root: Path, listed: ClassFolders) -> pl.DataFrame:
-    frame = listed.frame(
-        f"{root}  contains no images of Birds 525: expected ROOT/{{train,valid,test}}/CLASS "
-        "NAME/*.jpg. `fieldmark datasets birds525` shows layout and sources."
-    )
-    labels = {folder: _label(folder) for folder in frame.get_column("class_folder").unique()}
-    frame = frame.with_columns(label=pl.col("class_folder").replace_strict(labels))
-    frame = frame.with_columns(common_name=pl.col("label").str.to_lowercase())
-    frame = frame.join(_scientific_names(root), on="label", how="left", maintain_order="left")
-    return finish_table(frame.drop("folder", "class_folder"), root)
 
 
 def _label(folder: str) -> str:
@@ -124,5 +120,4 @@ def _spelling_findings(listed: ClassFolders) -> Iterator[Finding]:
     for _, _, folder, _ in listed.parts:
         spellings.setdefault(_label(folder), set()).add(folder)
     twice = sorted(label for label, ways in spellings.items() if len(ways) > 1)
-    if twice:
-        yield Finding("note", f"class names spelled in two ways, read as one: {name_some(twice)}.")
+    yield from named_findings("note", twice, "class names spelled in two ways, read as one")

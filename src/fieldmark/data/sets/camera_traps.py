@@ -20,7 +20,6 @@ chick` (one image) are two. All images have the split test.
 from __future__ import annotations
 
 import hashlib
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +35,7 @@ from fieldmark.data._check import (
     set_findings,
 )
 from fieldmark.data._dataset import Finding, Info, Source, find_home, finish_table
-from fieldmark.data._make import pick, species_pool, write_rows
+from fieldmark.data._make import photo_key, pick, species_pool, write_rows
 from fieldmark.data.read.table import (
     capitalised,
     is_given,
@@ -44,7 +43,6 @@ from fieldmark.data.read.table import (
     refuse_odd,
     with_optional,
 )
-from fieldmark.draws import digest
 from fieldmark.errors import DataError
 from fieldmark.taxa import RANKS
 from fieldmark.world import Scene, write_photo
@@ -81,10 +79,7 @@ INFO = Info(
     layout="ROOT/SET-balanced.csv  (any of desert-lion, ENA24, island, ohio-small-animals, "
     "orinoquia)\nROOT/data/test/SET/*  (or ROOT/images/SET, ROOT/SET)",
     sources=(
-        *[
-            Source(url=f"{_HUB}/resolve/main/{name}-balanced.csv", filename=f"{name}-balanced.csv")
-            for name in PUBLISHED
-        ],
+        *[Source(url=f"{_HUB}/resolve/main/{name}-balanced.csv") for name in PUBLISHED],
         Source(
             steps="Run `hf download imageomics/IDLE-OO-Camera-Traps --repo-type dataset --include "
             "'data/test/*' --local-dir ROOT`. Or fetch the originals, which are larger: `fieldmark "
@@ -232,7 +227,7 @@ def _animals(name: str, chosen: list[Species]) -> list[_Animal]:
 def _made_row(root: Path, world: World, name: str, animal: _Animal, turn: int) -> dict[str, object]:
     species = animal.species
     parts = ("camera_traps", name, animal.common_name, species.index, turn)
-    key = uuid.UUID(bytes=digest(world.seed, *parts))
+    key = photo_key(world, *parts)
     is_ohio = name == OHIO
     file = f"OH_sm_animals_{key.hex[:8]}.JPG" if is_ohio else f"{key}.png"
     path = root / IMAGE_HOMES[0] / name / file

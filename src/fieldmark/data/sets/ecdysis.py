@@ -27,7 +27,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import as_findings, counted, image_findings, labels_by_split, name_some
+from fieldmark.data._check import (
+    as_findings,
+    count_findings,
+    counted,
+    image_findings,
+    labels_by_split,
+    named_findings,
+)
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
 from fieldmark.data._make import pick, species_pool, take_photo, write_rows
 from fieldmark.data.read.table import is_given, read_annotations, refuse_odd, with_optional
@@ -79,7 +86,12 @@ def specimens(root: Path) -> pl.DataFrame:
     refuse_odd(path, frame, {"id": (is_given, "an id")})
     frame = frame.with_columns(pl.col(pl.String).str.strip_chars().replace("", None))
     file = pl.col("image_thumbnail_large").str.split("/").list.last()
-    frame = frame.with_columns(_species()).with_columns(_path(), _rank(), _lowest())
+    ranks = [pl.col(f"gbif_{rank}").fill_null("") for rank in RANKS]
+    frame = frame.with_columns(_species()).with_columns(
+        _rank(),
+        path=pl.concat_str(ranks, separator="|"),
+        lowest=pl.coalesce([f"gbif_{rank}" for rank in reversed(RANKS)]),
+    )
     is_shared = pl.col("path").n_unique().over("lowest") > 1
     is_named = pl.col("lowest").is_not_null()
     label = pl.when(is_shared & is_named).then("path").when(is_named).then("lowest")
@@ -101,7 +113,17 @@ def check(root: Path) -> Iterator[Finding]:
     """Rows that cannot be used and why, and images that cannot be read."""
     rows = table(root)
     yield from _left_out(specimens(root), rows)
-    yield from _class_findings(rows)
+    by_split = labels_by_split(rows)
+    labels = set().union(*by_split.values())
+    if len(labels) < 2:
+        text = f"at least two labels with a date are needed, found {len(labels)}."
+        yield Finding("error", text)
+    elif "test" not in by_split:
+        yield Finding("error", "no label was seen on two days: nothing is left for the test.")
+    else:
+        untested = sorted(labels - by_split["test"])
+        text = f"{len(untested)} of {len(labels)} labels seen on one day only, all train"
+        yield from named_findings("note", untested, text)
     yield from image_findings(root, rows.get_column("image"))
 
 
@@ -114,15 +136,6 @@ def _species() -> pl.Expr:
     is_epithet = ~species.str.contains(" ", literal=True) & genus.is_not_null()
     named = pl.when(is_epithet).then(pl.format("{} {}", genus, species)).otherwise(species)
     return named.alias("gbif_species")
-
-
-def _path() -> pl.Expr:
-    ranks = [pl.col(f"gbif_{rank}").fill_null("") for rank in RANKS]
-    return pl.concat_str(ranks, separator="|").alias("path")
-
-
-def _lowest() -> pl.Expr:
-    return pl.coalesce([f"gbif_{rank}" for rank in reversed(RANKS)]).alias("lowest")
 
 
 def _rank() -> pl.Expr:
@@ -163,22 +176,8 @@ def _left_out(every: pl.DataFrame, rows: pl.DataFrame) -> Iterator[Finding]:
         if n:
             yield Finding("note", f"{counted(n, 'row')} {what}.")
     n_coarse = rows.filter(pl.col("rank") != "species").height
-    if n_coarse:
-        text = f"{counted(n_coarse, 'photo')} named to a higher rank than species, kept."
-        yield Finding("note", text)
-
-
-def _class_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    by_split = labels_by_split(rows)
-    labels = set().union(*by_split.values())
-    if len(labels) < 2:
-        text = f"at least two labels with a date are needed, found {len(labels)}."
-        yield Finding("error", text)
-    elif "test" not in by_split:
-        yield Finding("error", "no label was seen on two days: nothing is left for the test.")
-    elif untested := sorted(labels - by_split["test"]):
-        n = f"{len(untested)} of {len(labels)} labels"
-        yield Finding("note", f"{n} seen on one day only, all train: {name_some(untested)}.")
+    text = "named to a higher rank than species, kept"
+    yield from count_findings("note", n_coarse, text, "photo")
 
 
 # --- making ---

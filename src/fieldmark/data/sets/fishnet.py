@@ -12,7 +12,6 @@ published test file keeps 18,015 of its 18,901 rows. iNaturalist's rows name no 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,11 +23,11 @@ from fieldmark.data._check import (
     checksum_findings,
     counted,
     image_findings,
-    name_some,
+    named_findings,
     published_findings,
 )
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
-from fieldmark.data._make import both_answers, pick, species_pool, take_photo, write_rows
+from fieldmark.data._make import both_answers, photo_key, pick, species_pool, take_photo, write_rows
 from fieldmark.data.read.table import (
     as_boolean,
     is_given,
@@ -37,7 +36,6 @@ from fieldmark.data.read.table import (
     read_annotations,
     refuse_odd,
 )
-from fieldmark.draws import digest
 from fieldmark.world import Scene
 
 if TYPE_CHECKING:
@@ -67,10 +65,9 @@ INFO = Info(
     homepage="https://fishnet-2023.github.io/",
     layout=f"ROOT/train.csv\nROOT/test.csv\nROOT/{IMAGE_FOLDER}/FOLDER/*.jpg  (a folder a family)",
     sources=(
-        Source(url=f"{_ADDRESS}/train.csv", filename="train.csv"),
+        Source(url=f"{_ADDRESS}/train.csv"),
         Source(
             url=f"{_ADDRESS}/test.csv",
-            filename="test.csv",
             n_bytes=4_107_004,
             md5="c6fe1f472c12b0a515e5622ea211fc66",
         ),
@@ -119,9 +116,26 @@ def check(root: Path) -> Iterator[Finding]:
     rows = table(root)
     yield from published_findings(every, PUBLISHED)
     yield from checksum_findings(root, INFO.sources)
-    yield from _left_out(every, rows)
-    yield from _twin_findings(every)
-    yield from _constant_findings(rows)
+    n_lost = len(every) - len(rows)
+    if n_lost:
+        verb = "lacks" if n_lost == 1 else "lack"
+        n = f"{n_lost:,} of {counted(len(every), 'row')}"
+        yield Finding("note", f"{n} {verb} a trait, left out; {len(rows):,} remain.")
+    by_image = every.group_by("image", maintain_order=True).agg(
+        n=pl.len(), n_splits=pl.col("split").n_unique()
+    )
+    shared = by_image.filter(pl.col("n_splits") > 1).get_column("image")
+    yield from named_findings("warning", shared, "both in train and in test", "image")
+    is_twin = (pl.col("n") > 1) & (pl.col("n_splits") == 1)
+    twins = by_image.filter(is_twin).get_column("image")
+    yield from named_findings("warning", twins, "on several rows of a file", "image")
+    constant = [
+        f"{trait} ({split})"
+        for split in SPLITS
+        for trait in TRAITS
+        if rows.filter(pl.col("split") == split).get_column(trait).n_unique() < 2
+    ]
+    yield from named_findings("error", constant, "traits with only one answer, or none")
     yield from image_findings(root, rows.get_column("image"))
 
 
@@ -147,43 +161,6 @@ def _read(root: Path, split: str) -> pl.DataFrame:
         },
     )
     return frame.with_columns(split=pl.lit(split))
-
-
-# --- checking ---
-
-
-def _left_out(every: pl.DataFrame, rows: pl.DataFrame) -> Iterator[Finding]:
-    n_lost = len(every) - len(rows)
-    if n_lost:
-        verb = "lacks" if n_lost == 1 else "lack"
-        n = f"{n_lost:,} of {counted(len(every), 'row')}"
-        yield Finding("note", f"{n} {verb} a trait, left out; {len(rows):,} remain.")
-
-
-def _twin_findings(every: pl.DataFrame) -> Iterator[Finding]:
-    by_image = every.group_by("image", maintain_order=True).agg(
-        n=pl.len(), n_splits=pl.col("split").n_unique()
-    )
-    shared = by_image.filter(pl.col("n_splits") > 1).get_column("image").to_list()
-    if shared:
-        text = f"{counted(len(shared), 'image')} both in train and in test: {name_some(shared)}."
-        yield Finding("warning", text)
-    is_twin = (pl.col("n") > 1) & (pl.col("n_splits") == 1)
-    twins = by_image.filter(is_twin).get_column("image").to_list()
-    if twins:
-        text = f"{counted(len(twins), 'image')} on several rows of a file: {name_some(twins)}."
-        yield Finding("warning", text)
-
-
-def _constant_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    constant = [
-        f"{trait} ({split})"
-        for split in SPLITS
-        for trait in TRAITS
-        if rows.filter(pl.col("split") == split).get_column(trait).n_unique() < 2
-    ]
-    if constant:
-        yield Finding("error", f"traits with only one answer, or none: {name_some(constant)}.")
 
 
 # --- making ---
@@ -233,7 +210,7 @@ def _row(
     species = world.species[scene.species]
     ranks = species.ranks
     is_inat = pick(2, world.seed, "fishnet", "source", number) == 0
-    name = str(uuid.UUID(bytes=digest(world.seed, "fishnet", number)))
+    name = str(photo_key(world, "fishnet", number))
     short = f"{ranks['genus'][:2]}{ranks['species'][:3]}_u{number}.jpg"
     row: dict[str, object] = {
         "": number,

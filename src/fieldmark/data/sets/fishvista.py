@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import as_findings, counted, image_findings, labels_by_split, name_some
+from fieldmark.data._check import (
+    as_findings,
+    counted,
+    image_findings,
+    labels_by_split,
+    named_findings,
+)
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
 from fieldmark.data._make import both_answers, species_pool, take_photo, write_rows
 from fieldmark.data.read.folders import list_files
@@ -66,7 +72,7 @@ INFO = Info(
     "ROOT/classification_{train,val,test}.csv  (optional)\n"
     f"ROOT/{IMAGE_FOLDER}/*.jpg  (or {IMAGE_FOLDER}/chunk_*/*.jpg, as published)",
     sources=(
-        *[Source(url=f"{_ADDRESS}/{name}", filename=name) for name in _TABLES],
+        *[Source(url=f"{_ADDRESS}/{name}") for name in _TABLES],
         Source(
             steps="Install git-lfs, run `git clone https://huggingface.co/datasets/imageomics/"
             f"fish-vista` and move its folder {IMAGE_FOLDER} to ROOT. Photos under a no-derivatives"
@@ -104,9 +110,20 @@ def check(root: Path) -> Iterator[Finding]:
     """Traits nobody knows, species that are in train though they should not be, unread images."""
     rows = table(root)
     identified = rows.drop_nulls("split")
-    yield from _open_findings(identified)
-    yield from _constant_findings(identified)
-    yield from _species_findings(identified)
+    n_open = {trait: identified.get_column(trait).null_count() for trait in TRAITS}
+    shown = ", ".join(f"{name} {n:,}" for name, n in n_open.items() if n)
+    if shown:
+        yield Finding("note", f"unknown in some of {counted(len(identified), 'row')}: {shown}.")
+    train = identified.filter(pl.col("split") == "train")
+    constant = [trait for trait in TRAITS if train.get_column(trait).drop_nulls().n_unique() < 2]
+    yield from named_findings("error", constant, "traits with only one answer in train")
+    by_split = {split: set[str]() for split in SPLITS} | labels_by_split(identified)
+    leaked = sorted(by_split["test_lvsp"] & by_split["train"])
+    text = "of test_lvsp are in train, which should have none of them"
+    yield from named_findings("warning", leaked, text, "species", "species")
+    unseen = sorted(by_split["test_insp"] - by_split["train"])
+    text = "of test_insp without a training image"
+    yield from named_findings("warning", unseen, text, "species", "species")
     yield from image_findings(root, rows.get_column("image"))
 
 
@@ -157,37 +174,6 @@ def _places(root: Path) -> dict[str, str]:
         return {}
     paths = list_files(folder)
     return {path.rpartition("/")[2]: f"{IMAGE_FOLDER}/{path}" for path in reversed(paths)}
-
-
-# --- checking ---
-
-
-def _open_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    n_open = {trait: rows.get_column(trait).null_count() for trait in TRAITS}
-    shown = ", ".join(f"{name} {n:,}" for name, n in n_open.items() if n)
-    if shown:
-        yield Finding("note", f"unknown in some of {counted(len(rows), 'row')}: {shown}.")
-
-
-def _constant_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    train = rows.filter(pl.col("split") == "train")
-    constant = [trait for trait in TRAITS if train.get_column(trait).drop_nulls().n_unique() < 2]
-    if constant:
-        yield Finding("error", f"traits with only one answer in train: {name_some(constant)}.")
-
-
-def _species_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    by_split = {split: set[str]() for split in SPLITS} | labels_by_split(rows)
-    leaked = sorted(by_split["test_lvsp"] & by_split["train"])
-    if leaked:
-        n = counted(len(leaked), "species", "species")
-        text = f"{n} of test_lvsp are in train, which should have none of them: {name_some(leaked)}"
-        yield Finding("warning", f"{text}.")
-    unseen = sorted(by_split["test_insp"] - by_split["train"])
-    if unseen:
-        n = counted(len(unseen), "species", "species")
-        text = f"{n} of test_insp without a training image: {name_some(unseen)}."
-        yield Finding("warning", text)
 
 
 # --- making ---

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import class_findings, counted, image_findings, name_some
+from fieldmark.data._check import class_findings, image_findings, named_findings
 from fieldmark.data._dataset import SPLITS, Finding, Info, Source, finish_table, split_name
 from fieldmark.data._make import plan_photos, take_photo
 from fieldmark.data.read.folders import is_image, list_files
@@ -45,18 +45,14 @@ def table(root: Path) -> pl.DataFrame:
 def check(root: Path) -> list[Finding]:
     """Stray files, classes too small to use, and images that cannot be read."""
     scan = _scan(root)
-    findings = []
-    if scan.outside:
-        text = f"{counted(len(scan.outside), 'image')} outside any class folder, ignored: "
-        findings.append(Finding("warning", f"{text}{name_some(scan.outside)}."))
-    if scan.strays:
-        was = "is not an image and was" if len(scan.strays) == 1 else "are not images and were"
-        text = f"{counted(len(scan.strays), 'file')} {was} ignored"
-        findings.append(Finding("note", f"{text}: {name_some(scan.strays)}."))
+    was = "is not an image and was" if len(scan.strays) == 1 else "are not images and were"
     empty = _empty_classes(root, scan)
-    if empty:
-        text = f"{counted(len(empty), 'class folder')} without images, ignored: "
-        findings.append(Finding("warning", f"{text}{name_some(empty)}."))
+    outside = "outside any class folder, ignored"
+    findings = [
+        *named_findings("warning", scan.outside, outside, "image"),
+        *named_findings("note", scan.strays, f"{was} ignored", "file"),
+        *named_findings("warning", empty, "without images, ignored", "class folder"),
+    ]
     if not scan.items:
         return [*findings, Finding("error", _no_items(root))]
     rows = table(root)
@@ -95,7 +91,9 @@ def _scan(root: Path) -> _Scan:
     strays: list[str] = []
     for path in list_files(root):
         (images if is_image(path) else strays).append(path)
-    has_splits = any(_is_split_path(path) for path in images)
+    has_splits = any(
+        path.count("/") >= 2 and path.partition("/")[0].lower() in SPLITS for path in images
+    )
     items: list[tuple[str, str, str | None, str]] = []
     outside: list[str] = []
     splits: dict[str, str | None] = {}
@@ -129,8 +127,3 @@ def _empty_classes(root: Path, scan: _Scan) -> list[str]:
         if folder.is_dir() and not folder.name.startswith(".")
     }
     return sorted(names - full)
-
-
-def _is_split_path(path: str) -> bool:
-    parts = path.split("/")
-    return len(parts) >= 3 and parts[0].lower() in SPLITS

@@ -26,9 +26,10 @@ import polars as pl
 
 from fieldmark.data._check import (
     as_findings,
+    count_findings,
     counted,
     image_findings,
-    name_some,
+    named_findings,
     published_findings,
 )
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
@@ -154,9 +155,29 @@ def check(root: Path) -> Iterator[Finding]:
     """Unknown classes, observations that contradict themselves or leak, unreadable images."""
     rows = table(root)
     yield from published_findings(rows, PUBLISHED)
-    yield from _unknown_findings(rows)
+    n_train = rows.filter((pl.col("split") == "train") & pl.col("is_unknown")).height
+    text = "of train with class_id -1: nothing can be learnt"
+    yield from count_findings("warning", n_train, text, "photo")
+    trained = rows.filter((pl.col("split") == "train") & ~pl.col("is_unknown"))
+    if trained.get_column("label").n_unique() < 2:
+        yield Finding("error", "at least two classes are needed in train.")
+    val = rows.filter(pl.col("split") == "val")
+    n = val.get_column("is_unknown").sum()
+    if n:
+        n_photos = f"{n:,} of {counted(len(val), 'photo')}"
+        yield Finding("note", f"{n_photos} of val have a class that train lacks.")
+    elif len(val):
+        yield Finding("warning", "val has no unknown class: rejection is not tested.")
     yield from _poison_findings(root, rows)
-    yield from _observation_findings(rows)
+    by_unit = rows.group_by("unit").agg(
+        n_classes=pl.col("class_id").n_unique(), n_splits=pl.col("split").n_unique()
+    )
+    for column, what in {
+        "n_classes": "with photos of several classes",
+        "n_splits": "in train and in val",
+    }.items():
+        odd = sorted(by_unit.filter(pl.col(column) > 1).get_column("unit"))
+        yield from named_findings("warning", odd, what, "observation")
     yield from image_findings(root, rows.get_column("image"))
 
 
@@ -226,23 +247,6 @@ def _poison(root: Path, photos: pl.DataFrame) -> pl.Expr:
 # --- checking ---
 
 
-def _unknown_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    n_train = rows.filter((pl.col("split") == "train") & pl.col("is_unknown")).height
-    if n_train:
-        text = f"{counted(n_train, 'photo')} of train with class_id -1: nothing can be learnt."
-        yield Finding("warning", text)
-    trained = rows.filter((pl.col("split") == "train") & ~pl.col("is_unknown"))
-    if trained.get_column("label").n_unique() < 2:
-        yield Finding("error", "at least two classes are needed in train.")
-    val = rows.filter(pl.col("split") == "val")
-    n = val.get_column("is_unknown").sum()
-    if n:
-        n_photos = f"{n:,} of {counted(len(val), 'photo')}"
-        yield Finding("note", f"{n_photos} of val have a class that train lacks.")
-    elif len(val):
-        yield Finding("warning", "val has no unknown class: rejection is not tested.")
-
-
 def _poison_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
     path = root / POISON_FILE
     of_classes = rows.filter(~pl.col("is_unknown"))
@@ -253,25 +257,9 @@ def _poison_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
     unlisted = (
         of_classes.filter(pl.col("is_poisonous").is_null()).get_column("class_id").unique().sort()
     )
-    if len(unlisted):
-        n = counted(len(unlisted), "class", "classes")
-        where = POISON_FILE if path.is_file() else "the column `poisonous`"
-        names = name_some([str(class_id) for class_id in unlisted])
-        yield Finding("warning", f"{n} that {where} does not list: {names}.")
-
-
-def _observation_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    by_unit = rows.group_by("unit").agg(
-        n_classes=pl.col("class_id").n_unique(), n_splits=pl.col("split").n_unique()
-    )
-    for column, what in {
-        "n_classes": "with photos of several classes",
-        "n_splits": "in train and in val",
-    }.items():
-        odd = sorted(by_unit.filter(pl.col(column) > 1).get_column("unit"))
-        if odd:
-            n = counted(len(odd), "observation")
-            yield Finding("warning", f"{n} {what}: {name_some(odd)}.")
+    where = POISON_FILE if path.is_file() else "the column `poisonous`"
+    text = f"that {where} does not list"
+    yield from named_findings("warning", map(str, unlisted), text, "class", "classes")
 
 
 # --- making ---

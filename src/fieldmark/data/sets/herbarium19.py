@@ -16,7 +16,6 @@ from fieldmark.data._check import as_findings
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
 from fieldmark.data._make import PLANTS, plan_photos, take_photo
 from fieldmark.data.read.folders import (
-    ClassFolders,
     PublishedSize,
     class_folders,
     species_findings,
@@ -48,13 +47,11 @@ INFO = Info(
     sources=(
         Source(
             url=f"{_ADDRESS}/train.tar.gz",
-            filename="train.tar.gz",
             n_bytes=38_000_000_000,
             md5="53c6b9ee2f831f5101dbe00958091dc8",
         ),
         Source(
             url=f"{_ADDRESS}/validation.tar.gz",
-            filename="validation.tar.gz",
             n_bytes=3_000_000_000,
             md5="2f854d580949e54f114993a74adc3d4b",
         ),
@@ -64,14 +61,19 @@ INFO = Info(
 
 def table(root: Path) -> pl.DataFrame:
     """One row per image, in the order of their paths."""
-    return _table(root, class_folders(root, SPLIT_FOLDERS))
+    frame = class_folders(root, SPLIT_FOLDERS).frame(
+        f"{root}  contains no herbarium sheets: expected ROOT/{{train,validation}}/CLASS/*.jpg. "
+        "`fieldmark datasets herbarium19` shows layout and sources."
+    )
+    frame = frame.with_columns(label="class_folder").drop("folder", "class_folder")
+    return finish_table(frame, root)
 
 
 @as_findings
 def check(root: Path) -> Iterator[Finding]:
     """Counts, stray files, classes of one split, unreadable images."""
     listed = class_folders(root, SPLIT_FOLDERS)
-    return species_findings(root, listed, _table(root, listed), PUBLISHED)
+    return species_findings(root, listed, table(root), PUBLISHED)
 
 
 def make(root: Path, world: World, size: int) -> None:
@@ -80,12 +82,3 @@ def make(root: Path, world: World, size: int) -> None:
     for photo in plan_photos(world, size, "herbarium19", pattern, PLANTS, "herbarium"):
         name = f"{photo.rank:03}{photo.turn:05}.jpg"
         take_photo(world, photo.scene, root / photo.split / str(photo.rank) / name)
-
-
-def _table(root: Path, listed: ClassFolders) -> pl.DataFrame:
-    frame = listed.frame(
-        f"{root}  contains no herbarium sheets: expected ROOT/{{train,validation}}/CLASS/*.jpg. "
-        "`fieldmark datasets herbarium19` shows layout and sources."
-    )
-    frame = frame.with_columns(label="class_folder").drop("folder", "class_folder")
-    return finish_table(frame, root)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import as_findings, counted
+from fieldmark.data._check import as_findings, count_findings
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, unique_names
 from fieldmark.data._make import encode_photo, plan_photos
 from fieldmark.data.read.folders import PublishedSize, class_folders, species_findings
@@ -83,7 +83,7 @@ def check(root: Path) -> Iterator[Finding]:
     parts = find_parts(root, PARTS)
     listed = None if parts else class_folders(root, SPLIT_FOLDERS)
     folders = {"train": "data", "val": "data"} if parts else {"train": "train", "val": "val"}
-    findings = (*part_findings(parts), *_test_findings(root), *_name_findings(rows))
+    findings = (*part_findings(parts), *_left_out(root, rows))
     return species_findings(
         root, listed, rows, PublishedSize(N_IMAGES, folders, N_CLASSES), findings
     )
@@ -147,18 +147,12 @@ def _joined(frame: pl.DataFrame, classes: pl.DataFrame, on: str) -> pl.DataFrame
 # --- checking ---
 
 
-def _name_findings(rows: pl.DataFrame) -> Iterator[Finding]:
+def _left_out(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
+    n_parts = len(find_parts(root, {"test": "test"}))
+    yield from count_findings("note", n_parts, "without labels, left out", "test file")
     n_without = rows.filter(pl.col("common_name").is_null()).get_column("label").n_unique()
-    if n_without:
-        n = counted(n_without, "class", "classes")
-        text = f"{n} without a name: put classes.py of the hub's page into ROOT."
-        yield Finding("warning", text)
-
-
-def _test_findings(root: Path) -> Iterator[Finding]:
-    parts = find_parts(root, {"test": "test"})
-    if parts:
-        yield Finding("note", f"{counted(len(parts), 'test file')} without labels, left out.")
+    text = "without a name: put classes.py of the hub's page into ROOT"
+    yield from count_findings("warning", n_without, text, "class", "classes")
 
 
 # --- names of classes ---
@@ -179,14 +173,12 @@ class ClassName:
 
 def read_class_names(root: Path) -> list[ClassName]:
     """In the order of their numbers; [] where no file gives them."""
-    for name, read in (
-        ("classes.py", _from_code),
-        ("LOC_synset_mapping.txt", _from_mapping),
-        ("classes.txt", _from_lines),
-    ):
+    for name, read in (("classes.py", _from_code), ("LOC_synset_mapping.txt", _from_mapping)):
         if (root / name).is_file():
             return read(root / name)
-    return []
+    path = root / "classes.txt"
+    lines = map(str.strip, _text(path).splitlines()) if path.is_file() else ()
+    return [ClassName(line) for line in lines if line]
 
 
 def _text(path: Path) -> str:
@@ -214,10 +206,6 @@ def _from_mapping(path: Path) -> list[ClassName]:
                 at(path, number, f"{line.strip()!r}: expected `n01440764 tench, Tinca tinca`.")
             )
     return names
-
-
-def _from_lines(path: Path) -> list[ClassName]:
-    return [ClassName(line.strip()) for line in _text(path).splitlines() if line.strip()]
 
 
 # --- making ---

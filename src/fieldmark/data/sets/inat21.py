@@ -15,24 +15,21 @@ of train have the split train_full.
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from fieldmark.data._check import as_findings, name_some
+from fieldmark.data._check import as_findings, named_findings
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, unique_names
-from fieldmark.data._make import plan_photos, take_photo
+from fieldmark.data._make import photo_key, plan_photos, take_photo
 from fieldmark.data.read.folders import (
-    ClassFolders,
     PublishedSize,
     class_folders,
     species_findings,
 )
 from fieldmark.data.read.table import read_json_object
-from fieldmark.draws import digest
 from fieldmark.errors import DataError
 from fieldmark.taxa import RANKS
 
@@ -61,19 +58,16 @@ INFO = Info(
     sources=(
         Source(
             url=f"{_ADDRESS}/train_mini.tar.gz",
-            filename="train_mini.tar.gz",
             n_bytes=42_000_000_000,
             md5="db6ed8330e634445efc8fec83ae81442",
         ),
         Source(
             url=f"{_ADDRESS}/val.tar.gz",
-            filename="val.tar.gz",
             n_bytes=8_931_661_582,
             md5="f6f6e0e242e3d4c9569ba56400938afc",
         ),
         Source(
             url=f"{_ADDRESS}/val.json.tar.gz",
-            filename="val.json.tar.gz",
             kind="annotations",
             md5="4d761e0f6a86cc63e8f7afc91f6a8f0b",
         ),
@@ -83,30 +77,26 @@ INFO = Info(
 
 def table(root: Path) -> pl.DataFrame:
     """One row per image, in the order of their paths."""
-    return _table(root, class_folders(root, _split_folders(root)))
-
-
-@as_findings
-def check(root: Path) -> Iterator[Finding]:
-    """Counts, stray files, classes of one split, missing names, unreadable images."""
-    listed = class_folders(root, _split_folders(root))
-    rows = _table(root, listed)
-    return species_findings(root, listed, rows, PUBLISHED, _variant_findings(rows))
-
-
-def _split_folders(root: Path) -> dict[str, str]:
-    has_mini = (root / "train_mini").is_dir()
-    return {"train_mini": "train", "train": "train_full" if has_mini else "train", "val": "val"}
-
-
-def _table(root: Path, listed: ClassFolders) -> pl.DataFrame:
-    frame = listed.frame(
+    frame = class_folders(root, _split_folders(root)).frame(
         f"{root}  contains no images of iNaturalist 2021: expected ROOT/{{train_mini,val}}/"
         "00000_Kingdom_…_species/*.jpg. `fieldmark datasets inat21` shows layout and sources."
     )
     classes = _classes(root, frame.get_column("class_folder").unique().sort().to_list())
     frame = frame.join(classes, on="class_folder", how="left", maintain_order="left")
     return finish_table(frame.drop("class_folder"), root)
+
+
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
+    """Counts, stray files, classes of one split, missing names, unreadable images."""
+    listed = class_folders(root, _split_folders(root))
+    rows = table(root)
+    return species_findings(root, listed, rows, PUBLISHED, _variant_findings(rows))
+
+
+def _split_folders(root: Path) -> dict[str, str]:
+    has_mini = (root / "train_mini").is_dir()
+    return {"train_mini": "train", "train": "train_full" if has_mini else "train", "val": "val"}
 
 
 def _classes(root: Path, folders: list[str]) -> pl.DataFrame:
@@ -164,10 +154,8 @@ def _variant_findings(rows: pl.DataFrame) -> Iterator[Finding]:
         text = "no train_mini: all of train is used, which is not the published mini protocol."
         yield Finding("note", text)
     without = rows.filter(pl.col("common_name").is_null()).get_column("label").unique().sort()
-    if len(without):
-        n = f"{len(without):,} of {rows.get_column('label').n_unique():,} species"
-        text = f"{n} without a common name: {name_some(without.to_list())}."
-        yield Finding("note", text)
+    n = f"{len(without):,} of {rows.get_column('label').n_unique():,} species"
+    yield from named_findings("note", without, f"{n} without a common name")
 
 
 # --- making ---
@@ -179,7 +167,7 @@ def make(root: Path, world: World, size: int) -> None:
     """Species of all kinds in folders, and the annotation file of each split."""
     content: dict[str, dict[str, Any]] = {"train_mini": _empty(), "val": _empty()}
     for number, photo in enumerate(plan_photos(world, size, "inat21", PATTERN)):
-        name = uuid.UUID(bytes=digest(world.seed, "inat21", photo.rank, photo.turn))
+        name = photo_key(world, "inat21", photo.rank, photo.turn)
         path = f"{photo.split}/{folder_name(photo.rank, photo.species)}/{name}.jpg"
         extent = take_photo(world, photo.scene, root / path)
         part = content[photo.split]

@@ -11,7 +11,6 @@ All photos lie in one folder, `train`, whatever their split.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,6 +21,7 @@ import polars as pl
 
 from fieldmark.data._check import (
     as_findings,
+    count_findings,
     counted,
     image_findings,
     name_some,
@@ -38,9 +38,8 @@ from fieldmark.data._dataset import (
     need,
     unique_names,
 )
-from fieldmark.data._make import pick, species_pool, take_photo, write_rows
+from fieldmark.data._make import photo_key, pick, species_pool, take_photo, write_rows
 from fieldmark.data.read.table import is_given, is_whole, read_annotations, read_json, refuse_odd
-from fieldmark.draws import digest
 from fieldmark.errors import DataError
 from fieldmark.world import Scene
 
@@ -87,8 +86,7 @@ def table(root: Path) -> pl.DataFrame:
     home = _home(root)
     path = home / METADATA
     frame = _read(path)
-    prefix = home.relative_to(root).as_posix()
-    folder = IMAGE_FOLDER if prefix == "." else f"{prefix}/{IMAGE_FOLDER}"
+    folder = (home / IMAGE_FOLDER).relative_to(root).as_posix()
     frame = frame.with_columns(_label(home, frame))
     frame = frame.select(
         pl.col("filename").alias("id"),
@@ -109,13 +107,21 @@ def check(root: Path) -> Iterator[Finding]:
     """Cameras and events that lie in two splits, classes nobody can learn, unreadable images."""
     rows = table(root)
     yield from published_findings(rows, PUBLISHED)
-    yield from _name_findings(root, rows)
-    yield from _camera_findings(rows)
+    unnamed = rows.filter(pl.col("label") == pl.col("y").cast(pl.String)).get_column("label")
+    text = f"without a name in {_home(root)}/categories.csv: numbers are shown instead"
+    yield from count_findings("note", unnamed.n_unique(), text, "class", "classes")
+    by_split = {
+        split: set(rows.filter(pl.col("split") == split).get_column("camera")) for split in SPLITS
+    }
+    for split in ("val", "test"):
+        shared = sorted(by_split[split] & by_split["train"])
+        if shared:
+            text = f"{counted(len(shared), 'camera')} of {split} also in train: {name_some(shared)}"
+            yield Finding("warning", f"{text}; it should have cameras of its own.")
     yield from torn_findings(rows, "sequence")
     yield from training_findings(rows, ("class", "classes"), "image", level="note")
     n_undated = rows.get_column("datetime").null_count()
-    if n_undated:
-        yield Finding("note", f"{counted(n_undated, 'photo')} without a date that can be read.")
+    yield from count_findings("note", n_undated, "without a date that can be read", "photo")
     yield from image_findings(root, rows.get_column("image"))
 
 
@@ -185,28 +191,6 @@ def _json_names(path: Path) -> dict[str, dict[str, str]]:
             "from y to name."
         )
     return {"category_id": {str(entry["id"]): str(entry["name"]) for entry in content}}
-
-
-# --- checking ---
-
-
-def _name_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
-    unnamed = rows.filter(pl.col("label") == pl.col("y").cast(pl.String)).get_column("label")
-    if len(unnamed):
-        n = counted(unnamed.n_unique(), "class", "classes")
-        text = f"{n} without a name in {_home(root)}/categories.csv: numbers are shown instead."
-        yield Finding("note", text)
-
-
-def _camera_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    by_split = {
-        split: set(rows.filter(pl.col("split") == split).get_column("camera")) for split in SPLITS
-    }
-    for split in ("val", "test"):
-        shared = sorted(by_split[split] & by_split["train"])
-        if shared:
-            text = f"{counted(len(shared), 'camera')} of {split} also in train: {name_some(shared)}"
-            yield Finding("warning", f"{text}; it should have cameras of its own.")
 
 
 # --- making ---
@@ -294,7 +278,7 @@ def _write(
             camera=sequence.camera,
             condition="night" if is_night else "day",
         )
-        image = str(uuid.UUID(bytes=digest(world.seed, "iwildcam", number, shot)))
+        image = str(photo_key(world, "iwildcam", number, shot))
         take_photo(world, scene, home / IMAGE_FOLDER / f"{image}.jpg")
         when = (start + timedelta(seconds=shot)).strftime("%Y-%m-%d %H:%M:%S.000")
         rows.append(

@@ -26,7 +26,7 @@ from fieldmark.data._check import (
     as_findings,
     counted,
     image_findings,
-    name_some,
+    named_findings,
     torn_findings,
     training_findings,
 )
@@ -103,8 +103,16 @@ def check(root: Path) -> Iterator[Finding]:
     """Short clips, gaps and disorder in frame numbers, leaks, and frames that cannot be read."""
     every = clips(root)
     rows = table(root)
-    yield from _short_findings(every)
-    yield from _order_findings(every)
+    short = every.filter(pl.col("n") < N_FRAMES)
+    names = [f"{clip['split']}/{clip['video_id']}" for clip in short.to_dicts()]
+    n = f"{len(short)} of {counted(len(every), 'clip')}"
+    yield from named_findings("note", names, f"{n} with fewer than {N_FRAMES} frames, left out")
+    odd: dict[str, list[str]] = {}
+    for split, video, frame_ids in every.select("split", "video_id", "frame_ids").iter_rows():
+        for fault in order_faults(frame_ids):
+            odd.setdefault(fault, []).append(f"{split}/{video}")
+    for fault in ORDER_FAULTS:
+        yield from named_findings("warning", odd.get(fault, []), fault, "clip")
     yield from torn_findings(rows, "video")
     yield from training_findings(rows, ("behaviour", "behaviours"), "clip")
     yield from image_findings(root, rows.get_column("image").explode())
@@ -187,28 +195,6 @@ def _row(clip: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:
         "start": start,
         "step": step,
     }
-
-
-# --- checking ---
-
-
-def _short_findings(every: pl.DataFrame) -> Iterator[Finding]:
-    short = every.filter(pl.col("n") < N_FRAMES)
-    if len(short):
-        n = f"{len(short)} of {counted(len(every), 'clip')}"
-        names = name_some([f"{clip['split']}/{clip['video_id']}" for clip in short.to_dicts()])
-        yield Finding("note", f"{n} with fewer than {N_FRAMES} frames, left out: {names}.")
-
-
-def _order_findings(every: pl.DataFrame) -> Iterator[Finding]:
-    odd: dict[str, list[str]] = {}
-    for split, video, frame_ids in every.select("split", "video_id", "frame_ids").iter_rows():
-        for fault in order_faults(frame_ids):
-            odd.setdefault(fault, []).append(f"{split}/{video}")
-    for fault in ORDER_FAULTS:
-        if names := odd.get(fault):
-            text = f"{counted(len(names), 'clip')} {fault}: {name_some(names)}."
-            yield Finding("warning", text)
 
 
 # --- frames of a clip ---

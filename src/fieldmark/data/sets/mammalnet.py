@@ -24,7 +24,7 @@ from fieldmark.data._check import (
     as_findings,
     counted,
     image_findings,
-    name_some,
+    named_findings,
     torn_findings,
     training_findings,
 )
@@ -61,7 +61,7 @@ INFO = Info(
     f"ROOT/{FRAME_FOLDER}/NAME/frame_01.jpg … frame_{N_FRAMES}.jpg\n"
     f"ROOT/{BEHAVIOURS_FILE}, ROOT/{SPECIES_FILE}  (optional: names)",
     sources=(
-        Source(url=f"{_ADDRESS}/annotation.tar", filename="annotation.tar", n_bytes=1_512_456),
+        Source(url=f"{_ADDRESS}/annotation.tar", n_bytes=1_512_456),
         Source(
             steps=f"Download {_ADDRESS}/trimmed_video.tar.gz (148 GB; where it is refused, cut the "
             f"clips out of {_ADDRESS}/full_video.tar.gz, 365 GB, at the times in annotation/"
@@ -89,7 +89,9 @@ def table(root: Path) -> pl.DataFrame:
 
 def clips(root: Path) -> pl.DataFrame:
     """All clips of the annotation, with how many of their frames are there."""
-    frame = pl.concat([_read(root, split) for split in _splits(root)])
+    has_val = (root / ANNOTATIONS / f"{OPTIONAL_SPLIT}.csv").is_file()
+    splits = [*SPLITS, OPTIONAL_SPLIT] if has_val else SPLITS
+    frame = pl.concat([_read(root, split) for split in splits])
     frame = frame.with_columns(
         name=pl.col("path").str.split("/").list.last().str.strip_suffix(".mp4")
     )
@@ -114,7 +116,10 @@ def check(root: Path) -> Iterator[Finding]:
     """Clips without their frames, leaks, behaviours nobody can learn, unreadable frames."""
     every = clips(root)
     rows = table(root)
-    yield from _lost_findings(every)
+    lost = every.filter(pl.col("n_frames") < N_FRAMES)
+    names = [f"{name} ({count})" for name, count in lost.select("id", "n_frames").rows()]
+    n = f"{len(lost)} of {counted(len(every), 'clip')}"
+    yield from named_findings("warning", names, f"{n} without all {N_FRAMES} frames, left out")
     for name in (BEHAVIOURS_FILE, SPECIES_FILE):
         if not (root / name).is_file():
             yield Finding("note", f"{name} is not there: numbers are shown in place of names.")
@@ -124,11 +129,6 @@ def check(root: Path) -> Iterator[Finding]:
 
 
 # --- reading ---
-
-
-def _splits(root: Path) -> list[str]:
-    has_val = (root / ANNOTATIONS / f"{OPTIONAL_SPLIT}.csv").is_file()
-    return [*SPLITS, OPTIONAL_SPLIT] if has_val else list(SPLITS)
 
 
 def _read(root: Path, split: str) -> pl.DataFrame:
@@ -168,19 +168,6 @@ def _n_frames(folder: Path) -> int:
             return len({entry.name for entry in entries} & set(FRAMES))
     except (FileNotFoundError, NotADirectoryError):
         return 0
-
-
-# --- checking ---
-
-
-def _lost_findings(every: pl.DataFrame) -> Iterator[Finding]:
-    lost = every.filter(pl.col("n_frames") < N_FRAMES)
-    if len(lost):
-        n = f"{len(lost)} of {counted(len(every), 'clip')}"
-        names = name_some(
-            [f"{name} ({count})" for name, count in lost.select("id", "n_frames").rows()]
-        )
-        yield Finding("warning", f"{n} without all {N_FRAMES} frames, left out: {names}.")
 
 
 # --- making ---

@@ -30,7 +30,7 @@ from fieldmark.data._check import (
     as_findings,
     class_findings,
     image_findings,
-    name_some,
+    named_findings,
     set_findings,
 )
 from fieldmark.data._dataset import Finding, Info, Source, find_home, finish_table
@@ -139,7 +139,9 @@ INFO = Info(
 def table(root: Path, set: str = "") -> pl.DataFrame:
     """One row per image, in the order of the files; of one set, or of all that are there."""
     folders = _folders(root)
-    chosen = _wanted(set)
+    chosen = _set_name(set)
+    if set and not chosen:
+        raise UsageError(f"set is {set!r}: expected one of {', '.join(SETS)}.")
     if chosen and root in folders.values():
         set_here = next(iter(folders))
         if set_here not in ("", chosen):
@@ -168,10 +170,8 @@ def check(root: Path) -> Iterator[Finding]:
     rows = table(root)
     there = rows.get_column("set").unique().to_list()
     missing = [album.folder for name, album in SETS.items() if name not in there]
-    if missing and root not in _folders(root).values():
-        yield Finding(
-            "note", f"{len(missing)} of {len(SETS)} sets not there: {name_some(missing)}."
-        )
+    if root not in _folders(root).values():
+        yield from named_findings("note", missing, f"{len(missing)} of {len(SETS)} sets not there")
     sizes = {name: (album.n_images, album.n_classes) for name, album in SETS.items()}
     yield from set_findings(rows, {name: size for name, size in sizes.items() if name in there})
     for _, part in rows.group_by("set", maintain_order=True):
@@ -180,13 +180,6 @@ def check(root: Path) -> Iterator[Finding]:
 
 
 # --- reading ---
-
-
-def _wanted(text: str) -> str:
-    name = _set_name(text)
-    if text and not name:
-        raise UsageError(f"set is {text!r}: expected one of {', '.join(SETS)}.")
-    return name
 
 
 def _set_name(text: str) -> str:
@@ -198,7 +191,8 @@ def _set_name(text: str) -> str:
 def _folders(root: Path) -> dict[str, Path]:
     """Set → its folder, in the order of `SETS`; "" for root itself where nothing names its set."""
     if _is_set(root):
-        return {_set_name(root.resolve().name) or _set_name(_stated(root)): root}
+        stated = str(_facts(root).get("dataset_name", ""))
+        return {_set_name(root.resolve().name) or _set_name(stated): root}
     # BioCLIP's tests keep them in set0/PLK_Mini, set1/FNG_Mini, …
     inner = sorted(path for level in ("*", "*/*") for path in root.glob(level) if _is_set(path))
     named = {_set_name(path.name): path for path in reversed(inner)}
@@ -207,10 +201,6 @@ def _folders(root: Path) -> dict[str, Path]:
 
 def _is_set(folder: Path) -> bool:
     return any((folder / file).is_file() for file in (LABELS, METADATA, f"{VAL}/{METADATA}"))
-
-
-def _stated(folder: Path) -> str:
-    return str(_facts(folder).get("dataset_name", ""))
 
 
 def _facts(folder: Path) -> dict[str, object]:

@@ -15,7 +15,6 @@ protocols ask about all images.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Container, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from fieldmark.data._check import (
     counted,
     image_findings,
     name_some,
+    named_findings,
     published_findings,
 )
 from fieldmark.data._dataset import (
@@ -41,8 +41,7 @@ from fieldmark.data._dataset import (
     shared_names,
     unique_names,
 )
-from fieldmark.data._make import PlannedPhoto, plan_photos, take_photo, write_rows
-from fieldmark.draws import digest
+from fieldmark.data._make import PlannedPhoto, photo_key, plan_photos, take_photo, write_rows
 from fieldmark.errors import DataError, at
 
 if TYPE_CHECKING:
@@ -116,15 +115,12 @@ def check(root: Path) -> Iterator[Finding]:
     names = _names(home)
     used = set(rows.get_column("class_id"))
     twice = shared_names({key: name for key, name in names.items() if key in used})
-    if twice:
-        n = counted(len(twice), "name")
-        yield Finding("note", f"{n} of several classes, told apart by number: {name_some(twice)}.")
+    yield from named_findings("note", twice, "of several classes, told apart by number", "name")
     if not (home / HIERARCHY).is_file():
         yield Finding("note", f"{home / HIERARCHY}  is missing: classes have no groups.")
     inner = sorted(names[key] for key in used & set(_parents(home, names).values()))
-    if inner:
-        n = counted(len(inner), "class", "classes")
-        yield Finding("warning", f"{n} with images and with classes below: {name_some(inner)}.")
+    text = "with images and with classes below"
+    yield from named_findings("warning", inner, text, "class", "classes")
     yield from class_findings(rows)
     yield from image_findings(root, rows.get_column("image"))
 
@@ -239,7 +235,7 @@ def make(root: Path, world: World, size: int) -> None:
         form = photo.turn % 2 if photo.rank < 2 else 0
         leaf = FIRST_LEAF + 2 * photo.rank + form
         leaves.setdefault(leaf, photo)
-        key = str(uuid.UUID(bytes=digest(world.seed, "nabirds", photo.rank, photo.turn)))
+        key = str(photo_key(world, "nabirds", photo.rank, photo.turn))
         path = f"{leaf:04}/{key.replace('-', '')}.jpg"
         scene = replace(photo.scene, stage="juvenile" if form else "adult")
         extent = take_photo(world, scene, root / IMAGE_FOLDER / path)

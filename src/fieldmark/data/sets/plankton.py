@@ -24,7 +24,6 @@ from fieldmark.data._check import as_findings
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
 from fieldmark.data._make import plan_photos
 from fieldmark.data.read.folders import (
-    ClassFolders,
     PublishedSize,
     class_folders,
     species_findings,
@@ -61,10 +60,7 @@ INFO = Info(
     layout="ROOT/train/CLASS/*.png  (or ROOT/labeled_20201020)\n"
     "ROOT/val/CLASS/*.png  (or ROOT/phytoplankton_Utö_2021_labeled)",
     sources=(
-        Source(
-            url=f"{_ADDRESS}/xvnrp-7ga56/files/phytoplankton_labeled.zip",
-            filename="phytoplankton_labeled.zip",
-        ),
+        Source(url=f"{_ADDRESS}/xvnrp-7ga56/files/phytoplankton_labeled.zip"),
         Source(
             url=f"{_ADDRESS}/w7y96-6jd66/files/phytoplankton_Ut%C3%B6_2021_labeled.zip",
             filename="phytoplankton_Uto_2021_labeled.zip",
@@ -75,14 +71,30 @@ INFO = Info(
 
 def table(root: Path) -> pl.DataFrame:
     """One row per image, in the order of their paths."""
-    return _table(root, class_folders(root, SPLIT_FOLDERS))
+    frame = class_folders(root, SPLIT_FOLDERS).frame(
+        f"{root}  contains no plankton images: expected ROOT/{{train,val}}/CLASS/*.png. "
+        "`fieldmark datasets plankton` shows layout and sources."
+    )
+    names = {
+        folder: folder.replace("_", " ") if _TAXON.fullmatch(folder) else None
+        for folder in frame.get_column("class_folder").unique()
+    }
+    frame = frame.with_columns(
+        label="class_folder",
+        scientific_name=pl.col("class_folder").replace_strict(names, return_dtype=pl.String),
+    )
+    n_splits = pl.col("split").n_unique().over("label")
+    frame = frame.with_columns(
+        class_in=pl.when(n_splits > 1).then(pl.lit("both")).otherwise("split")
+    )
+    return finish_table(frame.drop("folder", "class_folder"), root)
 
 
 @as_findings
 def check(root: Path) -> Iterator[Finding]:
     """Counts, stray files, images without a class, classes of one split, unreadable images."""
     listed = class_folders(root, SPLIT_FOLDERS)
-    return species_findings(root, listed, _table(root, listed), PUBLISHED)
+    return species_findings(root, listed, table(root), PUBLISHED)
 
 
 PATTERN = ("train", "val", "train", "val", "val")
@@ -114,24 +126,3 @@ def make(root: Path, world: World, size: int) -> None:
 def _write_grey(world: World, scene: Scene, path: Path) -> None:
     photo = world.photo(scene)
     write_photo(replace(photo, image=photo.image.convert("L")), path)
-
-
-def _table(root: Path, listed: ClassFolders) -> pl.DataFrame:
-    frame = listed.frame(
-        f"{root}  contains no plankton images: expected ROOT/{{train,val}}/CLASS/*.png. "
-        "`fieldmark datasets plankton` shows layout and sources."
-    )
-    names = {folder: _taxon(folder) for folder in frame.get_column("class_folder").unique()}
-    frame = frame.with_columns(
-        label="class_folder",
-        scientific_name=pl.col("class_folder").replace_strict(names, return_dtype=pl.String),
-    )
-    n_splits = pl.col("split").n_unique().over("label")
-    frame = frame.with_columns(
-        class_in=pl.when(n_splits > 1).then(pl.lit("both")).otherwise("split")
-    )
-    return finish_table(frame.drop("folder", "class_folder"), root)
-
-
-def _taxon(folder: str) -> str | None:
-    return folder.replace("_", " ") if _TAXON.fullmatch(folder) else None

@@ -7,17 +7,8 @@ their species.
 
 from __future__ import annotations
 
-from functools import partial
-
 from fieldmark.data._dataset import Info, Source
-from fieldmark.data.read.captions import (
-    IMAGES,
-    CaptionSet,
-    check_captions,
-    image_sources,
-    make_captions,
-    read_captions,
-)
+from fieldmark.data.read.captions import IMAGES, CaptionSet
 
 __all__ = ["CAPTIONS", "INFO", "check", "listed_sources", "make", "table"]
 
@@ -45,7 +36,6 @@ INFO = Info(
         Source(
             url="https://raw.githubusercontent.com/Imageomics/biocap/"
             "6e589bef9503c8ff0f4f4580365cdd6367d50b38/data/retrieval_annotations/plantID.csv",
-            filename=CAPTIONS.file,
             n_bytes=594_836,
             md5="b1ad3a50528b407c63fd7beaf2d0c005",
         ),
@@ -53,7 +43,7 @@ INFO = Info(
 )
 
 
-table = partial(read_captions, captions=CAPTIONS)
-check = partial(check_captions, captions=CAPTIONS)
-make = partial(make_captions, captions=CAPTIONS)
-listed_sources = partial(image_sources, captions=CAPTIONS)
+table = CAPTIONS.table
+check = CAPTIONS.check
+make = CAPTIONS.make
+listed_sources = CAPTIONS.listed_sources

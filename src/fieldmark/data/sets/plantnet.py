@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import as_findings, counted, name_some
+from fieldmark.data._check import as_findings, counted, name_some, named_findings
 from fieldmark.data._dataset import (
     Finding,
     Info,
@@ -66,7 +66,6 @@ INFO = Info(
     sources=(
         Source(
             url="https://zenodo.org/records/5645731/files/plantnet_300K.zip",
-            filename="plantnet_300K.zip",
             n_bytes=31_670_505_069,
             mirrors=("https://zenodo.org/api/records/5645731/files/plantnet_300K.zip/content",),
         ),
@@ -76,14 +75,30 @@ INFO = Info(
 
 def table(root: Path) -> pl.DataFrame:
     """One row per image, in the order of their paths."""
-    return _table(root, _home(root), _listed(root))
+    home = _home(root)
+    frame = _listed(root).frame(
+        f"{root}  contains no images of Pl@ntNet-300K: expected ROOT/images/{{train,val,test}}/"
+        "SPECIES_ID/*.jpg. `fieldmark datasets plantnet` shows layout and sources."
+    )
+    frame = frame.rename({"class_folder": "species_id"}).drop("folder")
+    ids = frame.get_column("species_id").unique().sort().to_list()
+    frame = frame.join(_classes(home, ids), on="species_id", how="left", maintain_order="left")
+    file = pl.col("image").str.split("/").list.last()
+    frame = frame.with_columns(hash=file.str.replace(r"\.[^.]*$", ""))
+    frame = frame.join(_photo_facts(home), on="hash", how="left", maintain_order="left")
+    frame = frame.with_columns(unit=pl.lit("obs") + pl.col("obs_id"))
+    columns = [
+        "id", "image", "split", "label", "unit", "species_id", "class_idx", "scientific_name",
+        "genus", "species", "organ", "author", "license",
+    ]  # fmt: skip
+    return finish_table(frame.select(columns), root)
 
 
 @as_findings
 def check(root: Path) -> Iterator[Finding]:
     """Counts, names, contradictions with the metadata, stray files, unreadable images."""
     home, listed = _home(root), _listed(root)
-    rows = _table(root, home, listed)
+    rows = table(root)
     below = home.relative_to(root)
     folders = {split: f"{below}/images/{split}" for split in SPLIT_FOLDERS}
     findings = (*_name_findings(home, rows, _names(home)), *_metadata_findings(home, rows))
@@ -102,25 +117,6 @@ def _home(root: Path) -> Path:
 def _listed(root: Path) -> ClassFolders:
     below = (_home(root) / "images").relative_to(root).as_posix()
     return class_folders(root, SPLIT_FOLDERS, below)
-
-
-def _table(root: Path, home: Path, listed: ClassFolders) -> pl.DataFrame:
-    frame = listed.frame(
-        f"{root}  contains no images of Pl@ntNet-300K: expected ROOT/images/{{train,val,test}}/"
-        "SPECIES_ID/*.jpg. `fieldmark datasets plantnet` shows layout and sources."
-    )
-    frame = frame.rename({"class_folder": "species_id"}).drop("folder")
-    ids = frame.get_column("species_id").unique().sort().to_list()
-    frame = frame.join(_classes(home, ids), on="species_id", how="left", maintain_order="left")
-    file = pl.col("image").str.split("/").list.last()
-    frame = frame.with_columns(hash=file.str.replace(r"\.[^.]*$", ""))
-    frame = frame.join(_photo_facts(home), on="hash", how="left", maintain_order="left")
-    frame = frame.with_columns(unit=pl.lit("obs") + pl.col("obs_id"))
-    columns = [
-        "id", "image", "split", "label", "unit", "species_id", "class_idx", "scientific_name",
-        "genus", "species", "organ", "author", "license",
-    ]  # fmt: skip
-    return finish_table(frame.select(columns), root)
 
 
 def _classes(home: Path, ids: list[str]) -> pl.DataFrame:
@@ -195,9 +191,8 @@ def _name_findings(home: Path, rows: pl.DataFrame, names: dict[str, str]) -> Ite
         yield Finding("warning", f"{home / NAMES}  is missing: labels are the species' ids.")
         return
     without = [species_id for species_id in ids if species_id not in names]
-    if without:
-        n = counted(len(without), "species", "species")
-        yield Finding("warning", f"{n} without a name in {NAMES}: {name_some(without)}.")
+    text = f"without a name in {NAMES}"
+    yield from named_findings("warning", without, text, "species", "species")
     twice = shared_names({key: names[key] for key in ids if key in names})
     if twice:
         n = counted(len(twice), "name")
@@ -213,18 +208,14 @@ def _metadata_findings(home: Path, rows: pl.DataFrame) -> Iterator[Finding]:
         return
     file = pl.col("image").str.split("/").list.last().str.replace(r"\.[^.]*$", "")
     stated = rows.with_columns(hash=file).join(_photo_facts(home), on="hash", how="left")
-    unlisted = stated.filter(pl.col("stated_split").is_null()).get_column("image").to_list()
-    if unlisted:
-        n = counted(len(unlisted), "image")
-        yield Finding("warning", f"{n} not in {METADATA}: {name_some(unlisted)}.")
+    unlisted = stated.filter(pl.col("stated_split").is_null()).get_column("image")
+    yield from named_findings("warning", unlisted, f"not in {METADATA}", "image")
     moved = stated.filter(
         (pl.col("stated_split") != pl.col("split"))
         | (pl.col("stated_species_id") != pl.col("species_id"))
     )
-    if len(moved):
-        n = counted(len(moved), "image")
-        shown = name_some(moved.get_column("image").to_list())
-        yield Finding("warning", f"{n} in another folder than {METADATA} says: {shown}.")
+    text = f"in another folder than {METADATA} says"
+    yield from named_findings("warning", moved.get_column("image"), text, "image")
 
 
 # --- making ---

@@ -13,7 +13,6 @@ number of rows is what the files hold (11,983 are published), never a constant.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,10 +27,9 @@ from fieldmark.data._check import (
     rank_findings,
 )
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
-from fieldmark.data._make import PlannedPhoto, encode_photo, plan_photos
+from fieldmark.data._make import PlannedPhoto, encode_photo, photo_key, plan_photos
 from fieldmark.data.read.hub_parquet import find_parts, part_findings, read_parts, write_part
 from fieldmark.data.read.table import need_columns, read_columns, read_table
-from fieldmark.draws import digest
 from fieldmark.errors import DataError
 from fieldmark.taxa import RANKS
 
@@ -162,7 +160,7 @@ def _row(world: World, photo: PlannedPhoto) -> dict[str, object]:
     folder = "-".join(species.ranks[rank] for rank in RANKS)
     return {
         "image": {"bytes": encode_photo(world, photo.scene), "path": name},
-        "rarespecies_id": str(uuid.UUID(bytes=digest(world.seed, "rarespecies", number))),
+        "rarespecies_id": str(photo_key(world, "rarespecies", number)),
         "eol_content_id": number,
         "eol_page_id": 100 + photo.rank,
         **{rank: species.ranks[rank] for rank in RANKS},

@@ -170,11 +170,6 @@ def _species(world: World, *plans: str) -> Sequence[Species]:
     return world.of_plan(*plans) or world.species
 
 
-def _patterned(world: World) -> Sequence[Species]:
-    candidates = _species(world, "mammal", "fish", "whale")
-    return [one for one in candidates if one.traits["pattern"] != "plain"] or world.species
-
-
 def _varied(
     field: str, values: Sequence[object], n_species: int, *plans: str
 ) -> Callable[[World], list[Scene]]:
@@ -189,7 +184,9 @@ def _varied(
 
 
 def _individuals(world: World) -> list[Scene]:
-    return [Scene(one.index, individual=n) for one in _patterned(world)[:3] for n in range(4)]
+    candidates = _species(world, "mammal", "fish", "whale")
+    patterned = [one for one in candidates if one.traits["pattern"] != "plain"] or world.species
+    return [Scene(one.index, individual=n) for one in patterned[:3] for n in range(4)]
 
 
 SUBCOLLECTIONS = (

@@ -60,7 +60,7 @@ class NvjpegDecoder:
         self._library.nvjpegDecodeBatched.argtypes = [ctypes.c_void_p] * 6
         self._handle, self._state = ctypes.c_void_p(), ctypes.c_void_p()
         with torch.cuda.device(device):
-            self.n_engines = self._create()
+            self._create()
             self._check("nvjpegJpegStateCreate", self._handle, ctypes.byref(self._state))
         self._batch = 0
 
@@ -96,25 +96,17 @@ class NvjpegDecoder:
         """Kept for the next who wants one: engines take a second and a half to wake."""
         _IDLE.setdefault(str(self._device), []).append(self)
 
-    def _create(self) -> int:
-        """How many JPEG engines are used; 0: the card's ordinary processors do it."""
+    def _create(self) -> None:
+        """With the JPEG engines, or the card's ordinary processors where it has none."""
         for backend in (_ENGINES, _KERNELS):
             code = self._library.nvjpegCreateEx(
                 backend, None, None, _INTERPOLATE_CHROMA, ctypes.byref(self._handle)
             )
             if code == 0:
-                return self._count_engines() if backend == _ENGINES else 0
+                return
         raise ModelError(
             f"nvJPEG cannot be used on {self._device} (code {code}): use --decode cpu."
         )
-
-    def _count_engines(self) -> int:
-        engines, cores = ctypes.c_uint(), ctypes.c_uint()
-        count = getattr(self._library, "nvjpegGetHardwareDecoderInfo", None)
-        if count is None:
-            return 1
-        count(self._handle, ctypes.byref(engines), ctypes.byref(cores))
-        return int(engines.value)
 
     def _check(self, function: str, *arguments: Any) -> None:
         code = getattr(self._library, function)(*arguments)

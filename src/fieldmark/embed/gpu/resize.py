@@ -57,17 +57,13 @@ def _bicubic(x: Any) -> Any:
     return torch.where(x < 1, near, torch.where(x < 2, far, torch.zeros_like(x)))
 
 
-def _bilinear(x: Any) -> Any:
-    return (1 - x.abs()).clamp(min=0)
-
-
 def _lanczos(x: Any) -> Any:
     return torch.where(x.abs() < 3, torch.sinc(x) * torch.sinc(x / 3), torch.zeros_like(x))
 
 
 FILTERS = {
     "bicubic": ResampleFilter(_bicubic, 2.0),
-    "bilinear": ResampleFilter(_bilinear, 1.0),
+    "bilinear": ResampleFilter(lambda x: (1 - x.abs()).clamp(min=0), 1.0),
     "lanczos": ResampleFilter(_lanczos, 3.0),
 }
 MIRRORED = {

@@ -11,7 +11,6 @@ from __future__ import annotations
 import inspect
 import os
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from fieldmark.models._name import (
     resolve_precision,
 )
 from fieldmark.models._user.wrap import Basis, UserBackbone
+from fieldmark.registry import installed_version
 
 DISTRIBUTIONS = {
     "open_clip": "open_clip_torch",
@@ -95,15 +95,9 @@ def path_digest(path: Path, digest: Digest = file_digest) -> str:
     return draws.digest(*(part for name in sorted(names) for part in (name, names[name]))).hex()
 
 
-@lru_cache(maxsize=64)
 def library_version(package: str) -> str:
     """The installed version, without an import; "" where it is not installed."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(DISTRIBUTIONS.get(package, package))
-    except PackageNotFoundError:
-        return ""
+    return installed_version(DISTRIBUTIONS.get(package, package)) or ""
 
 
 def fingerprint_model(

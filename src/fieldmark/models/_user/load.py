@@ -76,13 +76,10 @@ def _tell_unheeded(request: ModelRequest, wish: Wish) -> None:
 
 
 def _build(entry: Any, request: ModelRequest) -> UserBackbone:
-    built = _call(entry, request) if callable(entry) else _ready(entry, request)
+    if not callable(entry):  # a ready object
+        check_options(request.name, ())
+    built = _call(entry, request) if callable(entry) else entry
     return wrap(built, request.name.text)
-
-
-def _ready(entry: Any, request: ModelRequest) -> Any:
-    check_options(request.name, ())
-    return entry
 
 
 def _call(factory: Callable[..., Any], request: ModelRequest) -> Any:

@@ -124,7 +124,6 @@ class Anchors:
 
     mouth: Point
     back: Point
-    foot: Point
 
 
 _STILL: dict[str, Pose] = {

@@ -40,7 +40,7 @@ def draw_bird(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
     _wing(pen, look, body)
     paint_markings(pen, look, body, 3.6)
     mouth = _head(pen, look, pose, face)
-    return Anchors(mouth, body.at(0.45, 0.0), (0.0, 0.0))
+    return Anchors(mouth, body.at(0.45, 0.0))
 
 
 def _body(hip: Point, pitch: float, stout: float) -> Tube:

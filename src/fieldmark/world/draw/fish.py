@@ -58,7 +58,7 @@ def draw_fish(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
     eye = body.at(0.9, 0.34)
     if has("eye_stripe"):
         pen.blob(body.patch(0.87, 0.93, 0.02, 0.98, 2), look.second)
-    return Anchors(_mouth(pen, look, pose, body, eye), body.at(0.5, 0.0), body.at(0.5, 1.0))
+    return Anchors(_mouth(pen, look, pose, body, eye), body.at(0.5, 0.0))
 
 
 def _mouth(pen: Pen, look: Appearance, pose: Pose, body: Tube, eye: Point) -> Point:
@@ -143,7 +143,7 @@ def draw_whale(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
         pen.oval((eye[0] - 4, eye[1] - 2), (8, 4), look.second, 0.04)
     paint_eye(pen, look, eye, 2.0, pose.is_asleep)
     pen.stroke([(*body.at(0.9, 0.7), 0.7), (mouth[0] - 2, mouth[1], 0.6)], dark(look.main, 0.4))
-    return Anchors(mouth, body.at(0.5, 0.0), body.at(0.5, 1.0))
+    return Anchors(mouth, body.at(0.5, 0.0))
 
 
 def _beak(pen: Pen, look: Appearance, pose: Pose, body: Tube) -> Point:

@@ -104,7 +104,7 @@ def draw_beetle(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
     pen.stroke([(-41, 0, 0.9), (14, 0, 0.9)], dark(look.main, 0.6))
     if "tag" in look.extras:
         pen.oval((24, 0), (4.5, 4.5), (250, 120, 20))
-    return Anchors((46.0, 0.0), (-4.0, 0.0), (0.0, 0.0))
+    return Anchors((46.0, 0.0), (-4.0, 0.0))
 
 
 def _caterpillar(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
@@ -123,7 +123,7 @@ def _caterpillar(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
     pen.oval((50, y), (8.0, 8.0), dark(look.main, 0.5))
     body = tube([(-40, 0, 8.0), (0, 0, 8.0), (46, 0, 8.0)])
     paint_markings(pen, look, body, 2.4)
-    return Anchors((58.0, y), (0.0, 0.0), (0.0, 0.0))
+    return Anchors((58.0, y), (0.0, 0.0))
 
 
 def draw_butterfly(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
@@ -152,7 +152,7 @@ def draw_butterfly(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
         pen.oval((18, 0), (2.2, 5.0), look.second)
     if "tag" in look.extras:
         pen.oval((0, 12 * open_), (5, 5), (250, 250, 250))
-    return Anchors((34.0, 0.0), (0.0, 0.0), (0.0, 0.0))
+    return Anchors((34.0, 0.0), (0.0, 0.0))
 
 
 def _wings(pen: Pen, look: Appearance, side: float, open_: float) -> None:
@@ -246,4 +246,4 @@ def draw_spider(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
         for x, y, size in ((21.0, 2.6, 1.7), (18.0, 5.0, 1.3), (16.0, 2.2, 1.0)):
             pen.oval((x, side * y), (size * 1.3, size * 1.3), look.eye)
             pen.oval((x + 0.4, side * y - 0.4), (size * 0.4, size * 0.4), (240, 240, 240))
-    return Anchors((32.0, 0.0), (-18.0, 0.0), (0.0, 0.0))
+    return Anchors((32.0, 0.0), (-18.0, 0.0))

@@ -38,7 +38,7 @@ def draw_lizard(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
         pen.blob(neck.patch(0.35, 0.62, 0.0, 1.0, 1), paint)
     _leg(pen, look, (pose, 0.0), hind, look.main)
     _leg(pen, look, (pose, 0.5), fore, look.main)
-    return Anchors(_head(pen, look, pose, face), body.at(0.5, 0.0), (0.0, 0.0))
+    return Anchors(_head(pen, look, pose, face), body.at(0.5, 0.0))
 
 
 def _body(look: Appearance, pose: Pose, height: float) -> Tube:

@@ -45,7 +45,7 @@ def draw_mammal(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
         paint = (250, 120, 20) if "tag" in look.extras else look.second
         pen.blob(neck.patch(0.5, 0.68, -0.04, 1.04, 2), paint)
     mouth = _head(pen, look, pose, face, _HEAD[kind] * form["head"])
-    return Anchors(mouth, body.at(0.5, 0.0), (0.0, 0.0))
+    return Anchors(mouth, body.at(0.5, 0.0))
 
 
 def _body(centre: Point, lean: float, stout: float, stretch: float) -> Tube:

@@ -28,18 +28,19 @@ def paint_pattern(
     if look.is_young:
         ink = mix(ink, look.main, 0.35)
     pattern = look.species.traits["pattern"]
-    if pattern == "spotted":
-        _dots(pen, body, ink, rng, (unit, area, 6, 3))
-    elif pattern == "speckled":
-        _dots(pen, body, ink, rng, (unit * 0.42, area, 11, 4))
-    elif pattern == "patched":
-        _dots(pen, body, ink, rng, (unit * 2.1, area, 4, 2))
+    if pattern in _DOTS:
+        share, across, down = _DOTS[pattern]
+        _dots(pen, body, ink, rng, (unit * share, area, across, down))
     elif pattern == "streaked":
         _streaks(pen, body, ink, rng, (unit, area))
     elif pattern == "barred" or (pattern == "striped" and look.species.plan.name == "mammal"):
         _bars(pen, body, ink, rng, area)
     elif pattern == "striped":
         _stripes(pen, body, ink, rng, area)
+
+
+_DOTS = {"spotted": (1.0, 6, 3), "speckled": (0.42, 11, 4), "patched": (2.1, 4, 2)}
+"""half width in units, and how many across and down"""
 
 
 def _dots(pen: Pen, body: Tube, ink: Colour, rng: Rng, how: tuple[float, Area, int, int]) -> None:

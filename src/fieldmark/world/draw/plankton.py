@@ -36,7 +36,7 @@ def draw_plankton(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
         spot = body.at(0.68, 0.4)
         pen.oval(spot, (5, 5), (250, 214, 90))
         pen.oval((spot[0] - 1.5, spot[1] - 1.5), (1.6, 1.6), (255, 250, 220))
-    return Anchors(body.at(1.0, 0.5), body.at(0.5, 0.0), (0.0, 0.0))
+    return Anchors(body.at(1.0, 0.5), body.at(0.5, 0.0))
 
 
 def _spines(pen: Pen, look: Appearance, roots: list[tuple[Point, float]], length: float) -> None:

@@ -119,7 +119,7 @@ def draw_tree(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
             pen.oval(spot, (4.6, 4.6), look.second)
             pen.oval((spot[0] - 1.3, spot[1] - 1.5), (1.2, 1.2), light(look.second, 0.7))
     paint_markings(pen, look, twig, 1.6)
-    return Anchors(twig.at(1.0, 0.5), twig.at(0.5, 0.5), (0.0, 0.0))
+    return Anchors(twig.at(1.0, 0.5), twig.at(0.5, 0.5))
 
 
 Stalk = tuple[Point, float, float]
@@ -221,7 +221,7 @@ def draw_herb(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
     flower = {"daisy": _daisy, "bell": _bells, "spike": _spike}[look.species.kind]
     flower(pen, look, stem, rng)
     paint_markings(pen, look, tube([(top[0] - 14, top[1], 12.0), (top[0] + 14, top[1], 12.0)]), 1.4)
-    return Anchors(top, top, (0.0, 0.0))
+    return Anchors(top, top)
 
 
 def _stem_marks(pen: Pen, look: Appearance, stem: Tube) -> None:
@@ -335,7 +335,7 @@ def draw_mushroom(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
     cap = tube([(x + wide * dx, y - tall * dy, tall * half) for dx, dy, half in profile], 0.9)
     pen.blob(cap.outline(), look.main)
     _cap_paint(pen, look, cap, wide)
-    return Anchors(top, cap.at(0.5, 0.0), (0.0, 0.0))
+    return Anchors(top, cap.at(0.5, 0.0))
 
 
 def _stem_paint(pen: Pen, look: Appearance, stem: Tube, flesh: Colour) -> None:

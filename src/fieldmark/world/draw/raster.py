@@ -77,7 +77,9 @@ def fill(
         where = np.repeat(start - np.cumsum(length) + length, length)
         where += _ramp(max(18, where.size.bit_length()))[: where.size]
         canvas[where] = np.repeat(np.asarray(inks, dtype="<u4")[owner], length)
-    return Sprite(left, top, _flatten(canvas, width, height))
+    image = Image.frombuffer("RGBa", (width, height), canvas, "raw", "RGBa", 0, 1)
+    # each pixel the mean of its samples
+    return Sprite(left, top, image.reduce(SAMPLES).convert("RGBA"))
 
 
 @lru_cache(maxsize=4)
@@ -92,12 +94,6 @@ def _frame(x: NDArray[np.int32], y: NDArray[np.int32], size_px: int) -> tuple[in
     low = (max(0, int(axis.min()) // step) for axis in (x, y))
     high = (min(size_px, int(axis.max()) // step + 1) for axis in (x, y))
     return (*low, *high)  # type: ignore[return-value]
-
-
-def _flatten(canvas: NDArray[np.uint32], width: int, height: int) -> Image.Image:
-    """The mean of each pixel's samples."""
-    image = Image.frombuffer("RGBa", (width, height), canvas, "raw", "RGBa", 0, 1)
-    return image.reduce(SAMPLES).convert("RGBA")
 
 
 def _outline(

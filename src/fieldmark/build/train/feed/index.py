@@ -215,15 +215,12 @@ def _jobs(
             f"random order, so compressed ones cannot be used. Unpack them: `gunzip {names}`."
         )
     sidecars = {} if captions is None else captions_files(paths, captions)
+    # Shards of one name in two folders have two indexes.
+    marks = (draws.digest(os.fsencode(path.resolve()), types).hex()[:10] for path in paths)
     return tuple(
-        IndexJob(path, folder / f"{path.stem}-{_short(path, types)}.npy", types, sidecars.get(path))
-        for path in paths
+        IndexJob(path, folder / f"{path.stem}-{mark}.npy", types, sidecars.get(path))
+        for path, mark in zip(paths, marks, strict=True)
     )
-
-
-def _short(path: Path, types: tuple[tuple[str, str], ...]) -> str:
-    """Shards of one name in two folders have two indexes."""
-    return draws.digest(os.fsencode(path.resolve()), types).hex()[:10]
 
 
 def _indexed(jobs: Sequence[IndexJob], progress: Progress) -> dict[IndexJob, IndexedShard]:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -91,7 +91,9 @@ class CardWriter:
         self._stream = CudaStream(device, is_urgent=True)
 
     def write(self, buffer: SharedBuffer, slot: Callable[[int], Any]) -> list[ReadSample]:
-        """When this returns, the images are there."""
+        """When this returns, the images are there. `slot` gives those of a step: a buffer may hold
+        samples of several.
+        """
         samples: list[ReadSample] = list(buffer.answer.files)
         self._sink.failed_keys.clear()
         pairs = [_pair(number, sample) for number, sample in enumerate(samples)]
@@ -254,18 +256,8 @@ def _fitting_readers(decode: str) -> int:
     return max(1, min(CARD_READERS, share // 2) if decode == "gpu" else share - 1)
 
 
-class BufferWriter(Protocol):
-    """Brings the images of buffers to their places in batches; for one thread."""
-
-    def write(self, buffer: SharedBuffer, slot: Callable[[int], Any]) -> Sequence[ReadSample]:
-        """`slot` gives the images of a step: a buffer may hold samples of several."""
-        ...
-
-    def close(self) -> None: ...
-
-
 class _HostWriter:
-    """Pixels that readers have decoded."""
+    """Pixels that readers have decoded, brought to their places in batches."""
 
     def __init__(self, size: int) -> None:
         self._shape = (size, size, 3)
@@ -358,7 +350,7 @@ class _BatchLoader:
 
     def _new_writer(
         self, new_decoder: Callable[[], DeviceDecoder] | None
-    ) -> Callable[[], BufferWriter]:
+    ) -> Callable[[], CardWriter | _HostWriter]:
         if not self.is_on_card:
             return partial(_HostWriter, self.job.size)
         from fieldmark.embed.gpu.pipeline import nvjpeg_decoders
@@ -368,7 +360,7 @@ class _BatchLoader:
 
     # --- images: in threads of their own
 
-    def _write(self, new_writer: Callable[[], BufferWriter]) -> None:
+    def _write(self, new_writer: Callable[[], CardWriter | _HostWriter]) -> None:
         assert self._pool is not None
         with closing(new_writer()) as writer:
             while (buffer := self._pool.get()) is not None:

@@ -47,8 +47,6 @@ class TextPlan:
     """of each type: index into the projectors of the recipe"""
     draw: str
     seed: int
-    replay_member: str = "txt"
-    """extension of the text of a replay sample"""
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -93,7 +91,6 @@ def text_plan(recipe: TrainRecipe) -> TextPlan:
         tuple(map(recipe.projector_of, names)),
         recipe.texts.draw,
         recipe.train.seed,
-        recipe.data.replay_text,
     )
 
 

@@ -30,11 +30,10 @@ from fieldmark.build.train.recipe import TrainRecipe, refuse_other
 from fieldmark.devices import choose_decode
 from fieldmark.draws import digest
 from fieldmark.errors import DataError, Diverged, UsageError, first_line
-from fieldmark.files import remove_parts, whole_file, write_file
+from fieldmark.files import hash_file, json_bytes, remove_parts, whole_file, write_file
 
 FORMAT = 1
 DECODE = "data.decode"
-_PARTS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ class CheckpointFolder:
             "data": self.data,
             "checksum": writer.checksum,
         }
-        write_file(path.with_suffix(".json"), _json(note), is_durable=True)
+        write_file(path.with_suffix(".json"), json_bytes(note), is_durable=True)
         self._prune()
         return path
 
@@ -160,14 +159,12 @@ class CheckpointFolder:
             )
 
     def _check_whole(self, note: CheckpointNote) -> None:
-        path, hasher = self.path(note.step), hashlib.blake2b(digest_size=16)
+        path = self.path(note.step)
         try:
-            with path.open("rb") as file:
-                while part := file.read(_PARTS):
-                    hasher.update(part)
+            checksum = hash_file(path).hex()
         except OSError as error:
             raise DataError(f"{path}  cannot be read: {error.strerror or error}.") from None
-        if hasher.hexdigest() != note.checksum:
+        if checksum != note.checksum:
             raise DataError(f"{path}  is damaged: its checksum is wrong.")
 
     def read(self, step: int) -> dict[str, Any]:
@@ -199,10 +196,6 @@ class _HashingWriter:
     @property
     def checksum(self) -> str:
         return self._hasher.hexdigest()
-
-
-def _json(values: Mapping[str, Any]) -> bytes:
-    return (json.dumps(values, indent=1) + "\n").encode()
 
 
 # --- what the next step depends on ---

@@ -31,9 +31,9 @@ from fieldmark.build.train.record.checkpoint import (
     checkpoint_name,
     network_digest,
 )
-from fieldmark.build.train.suite import TWO, SuiteScore, evaluate_in_background
+from fieldmark.build.train.suite import TWO, SuiteScore, evaluate_in_background, primary_scores
 from fieldmark.errors import DataError, UsageError
-from fieldmark.files import remove_parts, write_file
+from fieldmark.files import json_bytes, remove_parts, small_json, write_file
 from fieldmark.progress import Progress
 
 SCORES, BEST, DATA = "scores.json", "best.json", "data.json"
@@ -51,12 +51,7 @@ class StepScores:
 
     @property
     def named(self) -> dict[str, float]:
-        """TASK@METRIC → score, of every task's own metric."""
-        named: dict[str, float] = {}
-        for score in self.scores:
-            if score.is_primary:
-                named.setdefault(score.name, score.value)
-        return named
+        return primary_scores(self.scores)
 
 
 def read_step_scores(run: Path) -> dict[int, StepScores]:
@@ -157,7 +152,7 @@ class RunScores:
             self.progress.say(f"step {step:,}: {name} {score:.3f}")
         if (folder := self.folder(step)).name == MODEL:
             self.export.write(step, folder, scores=scores.scores)
-        write_file(self.run / SCORES, _json({k: asdict(v) for k, v in self.by_step.items()}))
+        write_file(self.run / SCORES, json_bytes({k: asdict(v) for k, v in self.by_step.items()}))
         self._keep()
         if (best := self.best_step) is not None:
             folder = self.folder(best)
@@ -168,7 +163,7 @@ class RunScores:
                 "model": str(folder.relative_to(self.run)),
                 "checkpoint": str(self.checkpoints.path(best).relative_to(self.run)),
             }
-            write_file(self.run / BEST, _json(about))
+            write_file(self.run / BEST, json_bytes(about))
         self._prune()
 
     def _keep(self) -> None:
@@ -239,11 +234,7 @@ class RunExport:
 
 def read_data_facts(run: Path) -> dict[str, Any]:
     """What `write_data_facts` wrote; nothing where it cannot be read."""
-    try:
-        facts = json.loads((run / DATA).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return facts if isinstance(facts, dict) else {}
+    return small_json(run / DATA)
 
 
 def write_data_facts(run: Path, data: TrainData) -> None:
@@ -258,7 +249,7 @@ def write_data_facts(run: Path, data: TrainData) -> None:
         "held_out": data.held_out,
         "digest": data.digest,
     }
-    write_file(run / DATA, _json(about))
+    write_file(run / DATA, json_bytes(about))
 
 
 def export_run(
@@ -292,7 +283,3 @@ def _best_step(run: Path) -> int | None:
         return int(json.loads((run / BEST).read_text(encoding="utf-8"))["step"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _json(values: object) -> bytes:
-    return (json.dumps(values, indent=1) + "\n").encode()

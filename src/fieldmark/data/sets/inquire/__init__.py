@@ -28,7 +28,9 @@ from fieldmark.data._check import (
     counted,
     image_findings,
     name_some,
+    named_findings,
     published_findings,
+    size_findings,
 )
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
 from fieldmark.data.read.gallery import VectorGallery, bare_path, gallery_names, open_gallery
@@ -92,17 +94,15 @@ INFO = Info(
     sources=(
         Source(
             url=f"{_LISTS}/{QUERIES['val']}",
-            filename=QUERIES["val"],
             n_bytes=4_275,
             md5="b4788700b963453f8325095980205e67",
         ),
         Source(
             url=f"{_LISTS}/{QUERIES['test']}",
-            filename=QUERIES["test"],
             n_bytes=16_990,
             md5="dab05ec4ec0aebf1489b9c1754e64e8d",
         ),
-        Source(url=f"{_LISTS}/{ANNOTATIONS}", filename=ANNOTATIONS),
+        Source(url=f"{_LISTS}/{ANNOTATIONS}"),
         *(
             Source(
                 url=f"{_HUB}/resolve/main/data/{name}",
@@ -160,7 +160,10 @@ def _reranked(root: Path) -> pl.DataFrame:
     frame = frame.join(
         _known_queries(root), on=["split", "query"], how="left", maintain_order="left"
     )
-    number = pl.coalesce("query_id", pl.col("query").map_elements(_hashed, pl.String))
+    hashed = pl.col("query").map_elements(
+        lambda text: draws.digest("inquire", text).hex()[:12], pl.String
+    )
+    number = pl.coalesce("query_id", hashed)
     rows = frame.select(
         id=pl.concat_str(number, "inat24_image_id", separator="/"),
         image="image",
@@ -185,10 +188,6 @@ def _nothing_to_rerank(root: Path) -> str:
         f"{root}  contains no rows to rerank: expected data/validation-*.parquet and "
         "data/test-*.parquet. `fieldmark datasets inquire` shows layout and sources."
     )
-
-
-def _hashed(text: str) -> str:
-    return draws.digest("inquire", text).hex()[:12]
 
 
 def _known_queries(root: Path) -> pl.DataFrame:
@@ -297,16 +296,15 @@ def _rerank_findings(root: Path) -> Iterator[Finding]:
     by_query = rows.group_by("query", "split", maintain_order=True).agg(
         n_relevant=(pl.col("label") == "yes").sum(), query_id=pl.col("query_id").first()
     )
-    without = by_query.filter(pl.col("n_relevant") == 0).get_column("query").to_list()
-    if without:
-        n = counted(len(without), "query", "queries")
-        yield Finding("note", f"{n} to rerank without a relevant photo: {name_some(without)}.")
+    without = by_query.filter(pl.col("n_relevant") == 0).get_column("query")
+    text = "to rerank without a relevant photo"
+    yield from named_findings("note", without, text, "query", "queries")
     queries = _known_queries(root)
     unknown = by_query.join(queries, on=["split", "query"], how="anti", maintain_order="left")
-    if len(queries) and len(unknown):
-        n = counted(len(unknown), "query", "queries")
-        texts = unknown.get_column("query").to_list()
-        yield Finding("warning", f"{n} to rerank that no list of queries has: {name_some(texts)}.")
+    if len(queries):
+        text = "to rerank that no list of queries has"
+        texts = unknown.get_column("query")
+        yield from named_findings("warning", texts, text, "query", "queries")
     yield from image_findings(root, rows.get_column("image"))
 
 
@@ -317,31 +315,21 @@ def _list_findings(root: Path) -> Iterator[Finding]:
     if "test" in lists:
         kinds = lists["test"].get_column("supercategory").drop_nulls().value_counts()
         counts |= dict(kinds.rows())
-    odd = [
-        f"{name} {counts.get(name, 0):,} of {n:,}"
-        for name, n in PUBLISHED_QUERIES.items()
-        if counts.get(name, 0) != n
-    ]
-    if odd:
-        yield Finding("note", f"not the published number of queries: {', '.join(odd)}.")
+    yield from size_findings(counts, PUBLISHED_QUERIES, "number of queries")
     twins = listed.filter(pl.col("query").is_duplicated()).get_column("query").unique().sort()
-    if len(twins):
-        n = counted(len(twins), "query", "queries")
-        yield Finding("warning", f"{n} listed more than once: {name_some(twins.to_list())}.")
+    yield from named_findings("warning", twins, "listed more than once", "query", "queries")
     if not (root / ANNOTATIONS).is_file():
         level = "note" if _parts(root) else "warning"
         yield Finding(level, f"{ANNOTATIONS} is not here: all photos cannot be ranked without it.")
         return
     ids = set(read_positives(root).get_column("query_id"))
     without = [query for query in listed.get_column("query_id") if query not in ids]
-    if without:
-        n = counted(len(without), "query", "queries")
-        yield Finding("warning", f"{n} without a photo that answers it: {name_some(without)}.")
+    text = "without a photo that answers it"
+    yield from named_findings("warning", without, text, "query", "queries")
     unknown = sorted(ids - set(listed.get_column("query_id")))
-    if unknown and len(lists) == len(SPLITS):
-        n = counted(len(unknown), "query", "queries")
-        text = f"{n} in {ANNOTATIONS} that no list of queries has: {name_some(unknown)}."
-        yield Finding("warning", text)
+    if len(lists) == len(SPLITS):
+        text = f"in {ANNOTATIONS} that no list of queries has"
+        yield from named_findings("warning", unknown, text, "query", "queries")
 
 
 def _gallery_findings(root: Path, name: str) -> Iterator[Finding]:

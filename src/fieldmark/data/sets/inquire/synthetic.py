@@ -8,7 +8,6 @@ group.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from fieldmark import draws
-from fieldmark.data._make import encode_photo, need_species, write_rows
+from fieldmark.data._make import encode_photo, need_species, photo_key, write_rows
 from fieldmark.data.read.gallery import ARRAYS, FOLDER, METADATA, PATH
 from fieldmark.data.read.hub_parquet import write_part
 from fieldmark.data.sets.world import plan_photos
@@ -137,7 +136,7 @@ def make(root: Path, world: World, size: int) -> None:
 def _photo(world: World, number: int, scene: Scene) -> MadePhoto:
     truth = world.photo(scene).truth
     taxon = "_".join(str(truth[rank]) for rank in RANKS)
-    name = uuid.UUID(bytes=draws.digest(world.seed, "inquire", number))
+    name = photo_key(world, "inquire", number)
     path = f"train/{scene.species:05}_{taxon}/{name}"
     return MadePhoto(100_000 + number, path, scene, truth)
 

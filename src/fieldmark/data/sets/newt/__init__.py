@@ -20,9 +20,9 @@ import polars as pl
 from fieldmark.data._check import (
     as_findings,
     checksum_findings,
-    counted,
     image_findings,
     name_some,
+    named_findings,
     stray_findings,
 )
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
@@ -54,12 +54,10 @@ INFO = Info(
     sources=(
         Source(
             url=f"{_ADDRESS}/newt2021_images.tar.gz",
-            filename="newt2021_images.tar.gz",
             md5="b04a56a5b1ffda87f16e6d4f81f9d38e",
         ),
         Source(
             url=f"{_ADDRESS}/newt2021_labels.csv.tar.gz",
-            filename="newt2021_labels.csv.tar.gz",
             md5="4cb26d0ee085904887b1ca14dcb893e7",
         ),
     ),
@@ -139,17 +137,13 @@ def _words(frame: pl.DataFrame) -> pl.DataFrame:
 def _task_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     present = set(rows.get_column("task"))
     missing = [task for task in newt_tasks() if task not in present]
-    if missing:
-        n = f"{len(missing)} of {len(newt_tasks())} tasks"
-        yield Finding("warning", f"{n} are missing: {name_some(missing)}.")
+    text = f"{len(missing)} of {len(newt_tasks())} tasks are missing"
+    yield from named_findings("warning", missing, text)
     unknown = sorted(present - set(newt_tasks()))
-    if unknown:
-        n = counted(len(unknown), "task")
-        yield Finding("warning", f"{n} that NeWT does not have: {name_some(unknown)}.")
+    yield from named_findings("warning", unknown, "that NeWT does not have", "task")
     sides = rows.group_by("task", "split").agg(n=pl.col("label").n_unique()).filter(pl.col("n") < 2)
     single = sorted(f"{task} ({split})" for task, split, _ in sides.rows())
-    if single:
-        yield Finding("error", f"tasks with only one class: {name_some(single)}.")
+    yield from named_findings("error", single, "tasks with only one class")
 
 
 def _label_findings(rows: pl.DataFrame) -> Iterator[Finding]:
@@ -166,6 +160,4 @@ def _label_findings(rows: pl.DataFrame) -> Iterator[Finding]:
         if task in newt_tasks()
         and class_name(task, label) not in dict(newt_tasks()[task].classes).values()
     ]
-    if undescribed:
-        n = counted(len(undescribed), "label")
-        yield Finding("note", f"{n} without a readable name: {name_some(undescribed)}.")
+    yield from named_findings("note", undescribed, "without a readable name", "label")

@@ -8,13 +8,20 @@ different individuals.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.data._make import need_species, pick, sisters, species_like, take_photo, write_rows
+from fieldmark.data._make import (
+    need_species,
+    photo_key,
+    pick,
+    sisters,
+    species_like,
+    take_photo,
+    write_rows,
+)
 from fieldmark.data.sets.newt.tasks import (
     AGE_PREFIX,
     FILE_COLUMNS,
@@ -22,7 +29,6 @@ from fieldmark.data.sets.newt.tasks import (
     LABELS_FILE,
     newt_tasks,
 )
-from fieldmark.draws import digest
 from fieldmark.world import Scene
 
 if TYPE_CHECKING:
@@ -192,7 +198,7 @@ def write_newt_photo(
 ) -> tuple[object, ...]:
     """Takes the photo; answers its row of the labels file."""
     task = newt_tasks()[photo.task]
-    name = str(uuid.UUID(bytes=digest(world.seed, "newt", *photo.parts)))
+    name = str(photo_key(world, "newt", *photo.parts))
     width, height = take_photo(world, scene, root / IMAGE_FOLDER / f"{name}.jpg")
     text_label = task.classes[photo.label][0]
     clusters = (task.cluster, task.sub_cluster or "")

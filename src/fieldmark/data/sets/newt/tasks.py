@@ -37,10 +37,6 @@ class NewtTask:
     classes: tuple[tuple[str, str], ...]
     """(text_label, class_name), the class without the sign first"""
 
-    def describes(self, words: str) -> bool:
-        """Is one of its classes called so?"""
-        return words in dict(self.classes).values()
-
     @property
     def species(self) -> str | None:
         """The species whose age is asked for, in words: "Cooper's hawk"; None for other tasks."""
