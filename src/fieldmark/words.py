@@ -8,6 +8,20 @@ from collections.abc import Iterable, Sequence
 STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2028\u2029\u2066-\u2069]")
 """control characters, and what turns the direction of writing"""
 
+SYNTHETIC = "synthetic"
+"""stands beside the name of a task whose photos were drawn"""
+SYNTHETIC_NOTE = (
+    "synthetic: fieldmark drew these photos. Their scores say nothing about real photos."
+)
+
+
+def marked_task(name: str, is_synthetic: bool) -> str:
+    """
+    >>> marked_task("newt", True), marked_task("newt", False)
+    ('newt (synthetic)', 'newt')
+    """
+    return f"{name} ({SYNTHETIC})" if is_synthetic else name
+
 
 def counted(n: int, noun: str, plural: str = "") -> str:
     """
@@ -15,6 +29,16 @@ def counted(n: int, noun: str, plural: str = "") -> str:
     ('1 class', '0 classes', '1,200 runs')
     """
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def score_words(value: float, is_fraction: bool) -> str:
+    """A score as tables have it: shares in percent with one decimal.
+
+    >>> score_words(0.7128, True), score_words(3.14159, False)
+    ('71.3', '3.14')
+    """
+    # Noise beyond the sixth decimal must not decide a tie: the page has six figures.
+    return f"{round(100 * value, 6):.1f}" if is_fraction else f"{value:.3g}"
 
 
 def first_few(names: Sequence[str], most: int = 5, between: str = ", ") -> str:

@@ -417,3 +417,20 @@ def test_a_flag_of_zero_is_given() -> None:
 
     assert read("--temp", "0") == {"temp": 0.0}
     assert read() == {} and read("--cot-enabled") == {"cot_enabled": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (["caption", "--out", "x"], ["--model is missing: a chat model that can see"]),
+        (["caption"], ["--model is missing: a chat ", "--out is missing: folder for "]),
+        (["predict"], ["MODEL is missing: the folder ", "PHOTOS is missing: a folder of "]),
+    ],
+)
+def test_each_missing_flag_has_a_line(
+    words: list[str], missing: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    lines = capsys.readouterr().err.removeprefix("fieldmark: ").splitlines()
+    assert len(lines) == len(missing) and all(map(str.startswith, lines, missing))
+    assert "(required)" not in "".join(lines)

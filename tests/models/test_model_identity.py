@@ -348,6 +348,7 @@ def test_local_weights_of_a_family_count_by_content(tmp_path: Path, place: str) 
     name = f"timm/resnet18?weights={weights}" if place == "?weights=" else f"hf/{tmp_path}"
     memory = ModelMemory()
     first = memory.identify(name, device="cpu").version
+    (tmp_path / "README.md").write_text("a model card")
     assert first == memory.identify(name, device="cpu").version
     change_in_place(weights, 2)
     assert memory.identify(name, device="cpu").version != first

@@ -309,7 +309,6 @@ _SLIPS = (
     (r"invalid choice '(.*)' for argument '(\S+)'\. Expected one of \((.*)\)",
      r"\2 \1: expected one of \3"),
     (r"Unrecognized options: (.*)", r"unexpected: \1"),
-    (r"Missing from .*?: (\S+) (.*) \(required\)", r"\1 is missing: \2"),
 )  # fmt: skip
 """what tyro says → what a person reads"""
 
@@ -333,4 +332,7 @@ def _first_line(box: str) -> str:
     for pattern, template in _SLIPS:
         if match := re.fullmatch(pattern, text):
             text = match.expand(template)
+    if match := re.fullmatch(r"Missing from .*?: (.*) \(required\)", text):
+        each = match[1].split(" (required) ")  # `--model MODEL what it is`
+        text = ".\n".join(re.sub(r"^(--\S+) \S+|^(\S+)", r"\1\2 is missing:", one) for one in each)
     return f"{text}."

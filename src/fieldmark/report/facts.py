@@ -21,8 +21,9 @@ from fieldmark.models import Checkpoint, known_models
 from fieldmark.registry import is_file_reference, short_name
 from fieldmark.report.providers import provider_of
 from fieldmark.report.rows import Row
-from fieldmark.report.run_labels import marked_task, model_name
+from fieldmark.report.run_labels import model_name
 from fieldmark.store import Run, RunSpec, Store, canonical_json, host
+from fieldmark.words import marked_task
 
 UNKNOWN = "unknown"
 _HUB = "https://huggingface.co/datasets/"

@@ -36,7 +36,7 @@ from fieldmark.store import (
     Store,
     fewer_examples,
 )
-from fieldmark.words import counted, grouped
+from fieldmark.words import SYNTHETIC_NOTE, counted, grouped
 
 if TYPE_CHECKING:
     from fieldmark.report.tiers import Study
@@ -187,9 +187,7 @@ def mark_notes(rows: Sequence[Row]) -> list[str]:
     are = "is a stand-in, not a model: it is" if len(names) == 1 else "are stand-ins: they are"
     notes = [f"{' and '.join(names)} {are} in no verdict, tier, mean or rank."] if names else []
     if any(row.is_synthetic for row in rows):
-        notes.append(
-            "synthetic: fieldmark drew these photos. Their scores say nothing about real photos."
-        )
+        notes.append(SYNTHETIC_NOTE)
     return notes
 
 

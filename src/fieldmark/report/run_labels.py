@@ -17,6 +17,7 @@ from typing import Any
 from fieldmark import draws
 from fieldmark.registry import split_options
 from fieldmark.store import Run, RunSpec, canonical_json
+from fieldmark.words import SYNTHETIC
 
 LEAST = 4
 """hex digits of a version that are shown"""
@@ -233,18 +234,6 @@ def columns_of_runs(
             label = "\n".join([name, SYNTHETIC, *lines]) if is_synthetic else column.label
             columns[number] = replace(column, label=label)
     return columns
-
-
-SYNTHETIC = "synthetic"
-"""stands beside the name of a task whose photos were drawn"""
-
-
-def marked_task(name: str, is_synthetic: bool) -> str:
-    """
-    >>> marked_task("newt", True), marked_task("newt", False)
-    ('newt (synthetic)', 'newt')
-    """
-    return f"{name} ({SYNTHETIC})" if is_synthetic else name
 
 
 def data_notes(columns: Iterable[tuple[str, str, bool]]) -> list[str]:

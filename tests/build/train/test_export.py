@@ -13,7 +13,6 @@ from PIL import Image
 from safetensors import SafetensorError
 
 from fieldmark.build.train.export import (
-    CardScore,
     ModelCard,
     can_export_two,
     export_model,
@@ -21,6 +20,7 @@ from fieldmark.build.train.export import (
 )
 from fieldmark.build.train.network import ClipTrainingModel, WeightAverage, make_clip_model
 from fieldmark.build.train.recipe import ModelRecipe
+from fieldmark.build.train.suite import SuiteScore
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.models import load_model
 from kit.tiny_clip import tiny_clip
@@ -219,14 +219,18 @@ def test_a_locked_and_resized_network_keeps_its_names(tmp_path: Path) -> None:
 
 def test_card(tmp_path: Path) -> None:
     clip_model = trained(tmp_path)
-    scores = [CardScore("world-species", "accuracy", 0.5, 0.4, 0.6, n=1200)]
+    values = ("accuracy", 0.4625, 0.4, 0.6, 1200, True, True, True)
+    scores = [SuiteScore("world-species", protocol, *values) for protocol in ("zero_shot", "probe")]
     export_model(clip_model, clip_model.state_dict(), tmp_path / "model", card=card(scores=scores))
     text = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
     assert "12,345 in 3 shards" in text
     assert "- captions: 50 % of the samples have one\n" in text
     assert "`abc123`" in text
     assert "CC BY 4.0" in text
-    assert "| world-species | accuracy | 0.500 | 0.400 to 0.600 | 1,200 |" in text
+    for protocol in ("zero_shot", "probe"):
+        cells = ("world-species (synthetic)", protocol, "accuracy", "46.2", "[40.0, 60.0]", "1,200")
+        assert f"| {' | '.join(cells)} |" in text
+    assert text.count("synthetic: fieldmark drew these photos") == 1
     assert "init = 'random'" in text
     assert f'create_model_and_transforms("local-dir:{tmp_path / "model"}")' in text
     assert "`taxonomic`, of taxonomic, caption" in text

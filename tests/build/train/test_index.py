@@ -384,6 +384,12 @@ def test_captions_of_other_bytes_are_refused_by_name(tmp_path: Path) -> None:
     rows.pop()
     write_shard(shards[0], rows)
     assert "before that file changed" in refusal(shards, captions, tmp_path / "i", recipe())
+    shards[0].write_bytes(shards[0].read_bytes()[:2_000])
+    text = refusal(shards, captions, tmp_path / "cut", recipe())
+    assert (
+        f"{shards[0]}  at byte 2,000, key '000000': is cut off" in text
+        and "before that file changed" not in text
+    )
     (captions / "captions" / "s-0.json").write_text("{}")
     assert "s-0.json  is not a manifest" in refusal(shards, captions, tmp_path / "i", recipe())
 

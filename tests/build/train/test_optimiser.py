@@ -285,11 +285,11 @@ def test_a_step_never_waits_for_the_device(accumulate: int, tmp_path: Path) -> N
 
 
 def test_a_network_that_draws_numbers_has_no_gradient_cache(tmp_path: Path) -> None:
-    from fieldmark.build.train.run import check_cache
+    from fieldmark.build.train.run import first_network
 
     recipe = small_recipe(tmp_path, "train.accumulate=2")
-    check_cache(recipe, make_clip_model(recipe.model, "softmax", 0))
+    first_network(recipe)
     vision = {**SMALL["vision_cfg"], "patch_dropout": 0.5}
     (tmp_path / "small.json").write_text(json.dumps({**SMALL, "vision_cfg": vision}))
     with pytest.raises(UsageError, match="accumulate is 2, expected 1 .*patch_dropout"):
-        check_cache(recipe, make_clip_model(recipe.model, "softmax", 0))
+        first_network(recipe)

@@ -239,6 +239,13 @@ def test_training_warns_of_a_warm_up_without_end(
         (("--evaluate", "world-looks", "--data", "world_train=nowhere"), 3,
          "--evaluate world-looks: nowhere does not exist. `fieldmark datasets world_train` says "
          "how to get the data; --data world_train=FOLDER says where they are."),
+        (("--evaluate", "world-looks", "--set", "evaluate.best=world-looks@recal_at_5"), 2,
+         "evaluate.best names 'recal_at_5', but world-looks is scored by recall_at_5: give "
+         "evaluate.best=world-looks@recall_at_5."),
+        (("--set", "evaluate.tasks=['world-looks']", "--data", "world_train=nowhere"), 3,
+         "the recipe evaluates world-looks: nowhere does not exist. `fieldmark datasets "
+         "world_train` says how to get the data; --data world_train=FOLDER says where they are. "
+         "To train without evaluating, add --set 'evaluate.tasks=[]'."),
         (("--set", "train.bach=7"), 2, "--set: key 'bach' is not known. Did you mean 'batch'?"),
     ],
 )  # fmt: skip
@@ -252,6 +259,30 @@ def test_what_cannot_be_trained_is_one_line(
 ) -> None:
     assert main(words(inputs, tmp_path / "run", "--quiet", *more)) == code
     assert capsys.readouterr().err == f"fieldmark: {line}\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        (("model.architecture=ViT-Z",), "model 'open-clip/ViT-Z' is not known."),
+        (("model.architecture=ViT-B-32", "model.init=nofile.pt"),
+         "model 'open-clip/ViT-B-32/nofile.pt' is not known."),
+        (("train.accumulate=2", "model.architecture=RN50", "model.projectors=['taxonomic']"),
+         "train.accumulate is 2, expected 1 for this network"),
+    ],
+)  # fmt: skip
+def test_check_refuses_networks_as_the_run_does(
+    more: tuple[str, ...],
+    line: str,
+    inputs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    texts = []
+    for check in (("--check",), ()):
+        assert main(words(inputs, tmp_path / "run", *check, "--quiet", "--set", *more)) == 2
+        texts.append(capsys.readouterr().err)
+    assert texts[0] == texts[1] and texts[0].startswith(f"fieldmark: {line}")
 
 
 def test_flags_that_are_missing_are_named(
@@ -353,9 +384,9 @@ def test_the_best_checkpoint_outlives_the_newest(
     more = (*more, "train.steps=12", "state.every_steps=100", "data.licence=CC-BY-4.0")
     command = words(inputs, out, "--quiet", "--evaluate", "birds", "--set", *more)
     assert main(command) == 5  # of the last evaluation some tasks are missing
-    assert "birds | accuracy | 0.200" in (out / "model" / "README.md").read_text()
+    assert "birds | zero_shot | accuracy | 20.0 |" in (out / "model" / "README.md").read_text()
     assert main(command) == 0  # tried again
-    assert "birds | accuracy | 0.300" in (out / "model" / "README.md").read_text()
+    assert "birds | zero_shot | accuracy | 30.0 |" in (out / "model" / "README.md").read_text()
     best = {
         "step": 8,
         "metric": "birds@accuracy",
@@ -378,7 +409,7 @@ def test_the_best_checkpoint_outlives_the_newest(
         f"open-clip/local-dir:{tmp_path / 'best-two'} --task PHOTOS/",
     ]
     card = (tmp_path / "best" / "README.md").read_text()
-    assert "birds | accuracy | 0.900" in card and "CC-BY-4.0" in card
+    assert "birds | zero_shot | accuracy | 90.0 |" in card and "CC-BY-4.0" in card
     # Another task: evaluated, though the step has scores. All anew: no score of old weights stays.
     place = command.index("birds") + 1
     assert main([*command[:place], "fish", *command[place:]]) == 0
@@ -490,7 +521,9 @@ def test_the_page_needs_nothing_but_itself() -> None:
         "lr": 1e-3, "grad_norm": 0.3, "n_pairs": 8, "n_bad_images": 2, "pairs_per_s": 9.0,
         "data_wait": 0.1, "mfu": None, "time": 0,
     }  # fmt: skip
-    text = page(RunCurves([row]), RunState("<run>", 10))
+    score = SuiteScore("birds", "zero_shot", "accuracy", 0.4625, 0.44, 0.48, 1200, True)
+    text = page(RunCurves([row]), RunState("<run>", 10, scores=((3, score),)))
+    assert "birds@accuracy</td><td>46.2</td><td>[44.0, 48.0]</td>" in text
     assert "&lt;run&gt;" in text and 'http-equiv="refresh"' in text
     assert "<script" not in text and "http://" not in text and "https://" not in text
     assert text.count('src="data:image/svg+xml') == 7 and "MFU" not in text

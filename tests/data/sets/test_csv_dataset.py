@@ -156,7 +156,8 @@ def test_which_table(tmp_path: Path):
     write(tmp_path, "image,label\na,b\n", "a.csv")
     write(tmp_path, "image,label\na,b\n", "b.tsv")
     assert refusal(tmp_path) == (
-        "ROOT  contains 2 tables (a.csv, b.tsv): name the one to use, as in --data csv=ROOT/a.csv."
+        "ROOT  contains 2 tables (a.csv, b.tsv): name the one to use, such as ROOT/a.csv "
+        "(with --task: --data csv=ROOT/a.csv)."
     )
     assert refusal(tmp_path / "no") == (
         "ROOT  does not exist: expected a table file, or a folder with one in it."

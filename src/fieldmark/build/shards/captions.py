@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from fieldmark.build.shards.index import shard_index
-from fieldmark.build.shards.samples import WRITER, sound_samples, writer
+from fieldmark.build.shards.samples import WRITER, read_samples, sound_samples, writer
 from fieldmark.build.shards.tar import CHUNK, END_MARK, TarBytes, tar_member
 from fieldmark.errors import DataError, UsageError
 from fieldmark.files import parse_json, whole_file
@@ -89,7 +89,7 @@ def read_captions(path: Path, shard: str) -> dict[str, str]:
 def captioned_sha256(captions: Path, shard: Path) -> str:
     """SHA-256 of the shard that the captions were made from; "" where nobody says.
 
-    DataError where the shard's size shows that it is another one.
+    DataError where the shard's size shows that it is another one, or why it is if it is damaged.
     """
     note = captions.with_suffix(".json")
     if not note.is_file():
@@ -101,6 +101,8 @@ def captioned_sha256(captions: Path, shard: Path) -> str:
         text = "is not a manifest of captions: run `fieldmark caption` again."
         raise DataError(f"{note}  {text}") from error
     if n_bytes != shard.stat().st_size:
+        for _ in read_samples(shard):  # one that is cut off would still be so with other captions
+            pass
         raise of_other_bytes(captions, shard)
     return sha256
 

@@ -19,30 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.build.train.network import ClipTrainingModel
+from fieldmark.build.train.suite import SuiteScore
 from fieldmark.errors import DataError, UnknownName, UsageError, first_line
 from fieldmark.files import whole_file, write_file
 from fieldmark.models.open_clip import CONFIG, PROJECTORS, SECOND, TWO_PROJECTORS, WEIGHTS
-from fieldmark.words import counted
+from fieldmark.words import SYNTHETIC_NOTE, counted, marked_task
 
 CARD = "README.md"
 NETWORK = "network."
 """where the names of open_clip's own weights start in a `ClipTrainingModel`"""
 PREPROCESS = ("mean", "std", "interpolation", "resize_mode")
 """what open_clip writes of it; the size is the network's"""
-
-
-@dataclass(frozen=True, slots=True)
-class CardScore:
-    """A row of the table of scores."""
-
-    task: str
-    metric: str
-    score: float
-    low: float
-    high: float
-    """ends of the 95 % interval"""
-    n: int = 0
-    """items; 0 = not known"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +55,7 @@ class ModelCard:
     n_steps: int
     n_pairs: int
     """image-text pairs seen in training"""
-    scores: Sequence[CardScore] = ()
+    scores: Sequence[SuiteScore] = ()
 
 
 def export_model(
@@ -222,17 +209,22 @@ def _data(card: ModelCard) -> str:
     return "\n".join(f"- {name}: {value}" for name, value in rows.items())
 
 
-def _scores(scores: Sequence[CardScore]) -> str:
+def _scores(scores: Sequence[SuiteScore]) -> str:
     if not scores:
         return "Not evaluated."
-    lines = ["| task | metric | score | 95 % interval | photos |", "|---|---|---:|---:|---:|"]
+    lines = [
+        "| task | asked by | metric | score | 95 % interval | photos |",
+        "|---|---|---|---:|---:|---:|",
+    ]
     lines += [
-        f"| {row.task} | {row.metric} | {row.score:.3f} | {row.low:.3f} to {row.high:.3f} | "
-        f"{f'{row.n:,}' if row.n else ''} |"
+        f"| {marked_task(row.task, row.is_synthetic)} | {row.protocol} | {row.metric} | "
+        f"{row.figures(row.value)} | {row.interval} | {row.n:,} |"
         for row in scores
     ]
-    of_value = {(row.task, row.score, row.n): row for row in scores if row.metric == "accuracy"}
-    same = (of_value.get((row.task, row.score, row.n)) for row in scores)
+    if any(row.is_synthetic for row in scores):
+        lines += ["", SYNTHETIC_NOTE]
+    of_value = {(row.task, row.value, row.n): row for row in scores if row.metric == "accuracy"}
+    same = (of_value.get((row.task, row.value, row.n)) for row in scores)
     if any(
         one and (one.low, one.high) != (row.low, row.high)
         for one, row in zip(same, scores, strict=True)

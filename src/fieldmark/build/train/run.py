@@ -99,8 +99,12 @@ def train(plan: TrainPlan, progress: Progress | None = None) -> TrainTotals:
         return TrainRun(plan, ranks, line).run()
 
 
-def check_cache(recipe: TrainRecipe, clip_model: ClipTrainingModel) -> None:
-    """A gradient cache computes every row twice, and both must be the same."""
+def first_network(recipe: TrainRecipe) -> ClipTrainingModel:
+    """The network with the weights that training starts from, on the CPU.
+
+    UsageError where rows are computed twice (a gradient cache) and would differ.
+    """
+    clip_model = make_clip_model(recipe.model, recipe.loss.kind, recipe.train.seed)
     names = random_modules(clip_model) if recipe.train.accumulate > 1 else []
     if names:
         raise UsageError(
@@ -108,6 +112,7 @@ def check_cache(recipe: TrainRecipe, clip_model: ClipTrainingModel) -> None:
             f"{names[0]} gives another result when a row is computed again (dropout or batch "
             "normalisation). Use train.recompute to save memory."
         )
+    return clip_model
 
 
 class TrainRun:
@@ -163,8 +168,7 @@ class TrainRun:
 
     def _make_network(self, n_steps: int) -> None:
         recipe = self.recipe
-        self.clip_model = make_clip_model(recipe.model, recipe.loss.kind, recipe.train.seed)
-        check_cache(recipe, self.clip_model)
+        self.clip_model = first_network(recipe)
         self._flops = PairFlops(self.clip_model)
         recompute_blocks(self.clip_model, recipe.train.recompute)
         dtype = autocast_type(recipe.train.precision, self.ranks.device)

@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fieldmark.errors import DataError, FieldmarkError, RunsFailed, first_line
+from fieldmark.errors import DataError, FieldmarkError, RunsFailed, UsageError, first_line
 from fieldmark.processes import Child
+from fieldmark.registry import short_name
 from fieldmark.store import RunFilter, Store
+from fieldmark.words import score_words
 
 if TYPE_CHECKING:
+    from fieldmark.build.train.recipe import EvaluateRecipe
     from fieldmark.settings import Settings
 
 TWO = "-two"
@@ -46,6 +49,20 @@ class SuiteScore:
     high: float | None
     n: int
     is_primary: bool
+    is_fraction: bool = True
+    is_synthetic: bool = False
+    """fieldmark drew the photos"""
+
+    @property
+    def interval(self) -> str:
+        """`[44.9, 48.0]`; "" where there is none."""
+        if self.low is None or self.high is None:
+            return ""
+        return f"[{self.figures(self.low)}, {self.figures(self.high)}]"
+
+    def figures(self, value: float) -> str:
+        """A value of this score as `fieldmark table` shows it."""
+        return score_words(value, self.is_fraction)
 
     @property
     def name(self) -> str:
@@ -53,12 +70,12 @@ class SuiteScore:
         return f"{self.task}@{self.metric}"
 
 
-def primary_scores(scores: Iterable[SuiteScore]) -> dict[str, float]:
-    """`TASK@METRIC` → score, of every task's own metric."""
-    named: dict[str, float] = {}
+def primary_scores(scores: Iterable[SuiteScore]) -> dict[str, SuiteScore]:
+    """`TASK@METRIC` → score, of every task's own metric, by the preferred protocol."""
+    named: dict[str, SuiteScore] = {}
     for score in scores:
         if score.is_primary:
-            named.setdefault(score.name, score.value)
+            named.setdefault(score.name, score)
     return named
 
 
@@ -116,7 +133,7 @@ class SuiteRun:
                 f"{self._title} found these weights evaluated before, in another folder: their "
                 f"scores are in {self._where[1]} under that model's name"
             )
-        return primary_scores(self.scores)
+        return {name: score.value for name, score in primary_scores(self.scores).items()}
 
     def stop(self) -> None:
         """Ends it, when training has ended before it: the same command runs it again."""
@@ -124,15 +141,32 @@ class SuiteRun:
             self._child.end(_PATIENCE_S)
 
 
-def check_tasks(tasks: Sequence[str], settings: Settings) -> None:
-    """Whether all of them can be evaluated on, before a training has run for days."""
+def check_tasks(evaluate: EvaluateRecipe, settings: Settings, is_typed: bool) -> None:
+    """Whether all of them can be evaluated on, before a training has run for days. `is_typed`: by
+    --evaluate, not by the recipe.
+    """
     from fieldmark.protocols import no_data, root_of
     from fieldmark.tasks import Task, load_task
 
-    for name in tasks:
+    evaluate.check_best()
+    best_task, _, metric = evaluate.best.rpartition("@")
+    for name in evaluate.tasks:
         task = load_task(name)
-        if isinstance(task, Task) and not (root := root_of(task, settings)).exists():
-            raise DataError(f"--evaluate {name}: {no_data(task.dataset, root)}")
+        if not isinstance(task, Task):
+            continue
+        if name == best_task and metric != (own_metric := short_name(task.metric)):
+            raise UsageError(
+                f"evaluate.best names {metric!r}, but {name} is scored by {own_metric}: give "
+                f"evaluate.best={name}@{own_metric}."
+            )
+        if not (root := root_of(task, settings)).exists():
+            text = no_data(task.dataset, root)
+            raise DataError(
+                f"--evaluate {name}: {text}"
+                if is_typed
+                else f"the recipe evaluates {name}: {text} To train without evaluating, add "
+                "--set 'evaluate.tasks=[]'."
+            )
 
 
 def model_name(folder: Path) -> str:
@@ -185,11 +219,14 @@ def read_scores(model: str, store: Path) -> tuple[SuiteScore, ...]:
         }
         scores = opened.scores(where)
     return tuple(
-        SuiteScore(task, protocol, one.metric, one.value, one.low, one.high, one.n, one.is_primary)
+        SuiteScore(
+            task, protocol, one.metric, one.value, one.low, one.high, one.n, one.is_primary,
+            one.is_fraction, run.marks.is_synthetic,
+        )
         for (task, protocol), run in sorted(runs.items(), key=lambda item: _place(item[0]))
         for one in scores.get(run.id, ())
         if not one.part
-    )
+    )  # fmt: skip
 
 
 def _place(question: tuple[str, str]) -> tuple[str, int, str]:

@@ -62,7 +62,8 @@ class TrainArgs:
     on: Literal["here", "slurm"] = "here"
     """where to train: in this process, or in a Slurm job as the recipe's [slurm] describes it"""
     check: bool = False
-    """only check the recipe and the shards, and say how much there is to do"""
+    """only check the recipe, the shards and the weights to start from, and say how much there is to
+    do"""
     export: _Folder = None
     """only write the model of a finished or running training into this folder: the best checkpoint
     where the recipe chooses one (evaluate.best), else the newest"""
@@ -99,7 +100,10 @@ def run(args: TrainArgs) -> int:
         # Before torch is imported, which takes seconds. One of several processes takes turns later.
         data = None if "WORLD_SIZE" in os.environ else _open(recipe, out, n_processes, progress)
         if args.check:
+            from fieldmark.build.train.run import first_network
+
             data = data or _open(recipe, out, n_processes, progress)
+            first_network(recipe)
             summary, lines = _check(recipe, data, out)
         else:
             from fieldmark.build.train.run import train
@@ -122,7 +126,6 @@ def _read_recipe(args: TrainArgs) -> tuple[TrainRecipe, Path]:
     from fieldmark.build.train.suite import check_tasks
 
     recipe = _with_flags(load_recipe(args.recipe, args.set), args)
-    recipe.evaluate.check_best()
     if args.out is None:
         raise UsageError("--out is missing: the folder of the run, such as --out runs/tiny.")
     if not recipe.data.shards:
@@ -132,7 +135,7 @@ def _read_recipe(args: TrainArgs) -> tuple[TrainRecipe, Path]:
             f"{args.out}  was written by `{_OF_OTHERS[others[0]]}`: give a folder of its own with "
             "--out, such as --out runs/tiny."
         )
-    check_tasks(recipe.evaluate.tasks, args.common.settings())
+    check_tasks(recipe.evaluate, args.common.settings(), bool(args.evaluate))
     return recipe, args.out
 
 

@@ -45,8 +45,8 @@ def find_table(root: Path) -> Path:
     if len(tables) > 1:
         names = ", ".join(path.name for path in tables[:5])
         raise DataError(
-            f"{root}  contains {len(tables)} tables ({names}): name the one to use, "
-            f"as in --data csv={tables[0]}."
+            f"{root}  contains {len(tables)} tables ({names}): name the one to use, such as "
+            f"{tables[0]} (with --task: --data csv={tables[0]})."
         )
     return tables[0]
 

@@ -79,7 +79,7 @@ def known_key(name: ModelName, closure: Closure | None, digest: Digest) -> str:
 
 def path_digest(path: Path, digest: Digest = file_digest) -> str:
     """A hash of a file's bytes, or of all files below a folder with their names in it; hidden ones
-    do not count.
+    and model cards (README.md, which training writes again once it knows the scores) do not count.
     """
     if not path.is_dir():
         return digest(path).hex()
@@ -90,7 +90,7 @@ def path_digest(path: Path, digest: Digest = file_digest) -> str:
         kept = [name for name in folders if name[0] != "." and name != "__pycache__"]
         folders[:] = kept if real not in met else []
         met.add(real)
-        paths = [Path(folder, name) for name in files if name[0] != "."]
+        paths = [Path(folder, name) for name in files if name[0] != "." and name != "README.md"]
         names |= {file.relative_to(path).as_posix(): digest(file) for file in paths}
     return draws.digest(*(part for name in sorted(names) for part in (name, names[name]))).hex()
 

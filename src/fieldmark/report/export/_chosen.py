@@ -19,9 +19,9 @@ from fieldmark.report.rows import (
     read_table,
     superseded_note,
 )
-from fieldmark.report.run_labels import marked_task
 from fieldmark.report.table.text import plain_rows
 from fieldmark.store import Run, RunFilter, Store, decode_noted, nothing_stored
+from fieldmark.words import marked_task
 
 if TYPE_CHECKING:
     import polars as pl

@@ -26,8 +26,8 @@ from fieldmark.report.plots._panel import (
     without_family,
 )
 from fieldmark.report.rows import Row
-from fieldmark.report.run_labels import marked_task
 from fieldmark.store import Score
+from fieldmark.words import marked_task
 
 SIZE = (330, 220)
 _LINE = 11.5

@@ -16,6 +16,8 @@ from itertools import zip_longest
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from fieldmark.words import score_words
+
 if TYPE_CHECKING:
     from fieldmark.report.rows import Row
     from fieldmark.store import Score
@@ -129,14 +131,8 @@ SILENT, NO_INTERVAL = "†", "‡"
 
 
 def number(value: float, score: Score) -> str:
-    """The value in the score's own unit.
-
-    >>> from fieldmark.store import Score
-    >>> number(0.7128, Score("accuracy", 0.7128)), number(3.14159, Score("x", 0, is_fraction=False))
-    ('71.3', '3.14')
-    """
-    # Noise beyond the sixth decimal must not decide a tie: the page has six figures.
-    return f"{round(100 * value, 6):.1f}" if score.is_fraction else f"{value:.3g}"
+    """The value in the score's own unit."""
+    return score_words(value, score.is_fraction)
 
 
 def known(value: float | None) -> float | None:

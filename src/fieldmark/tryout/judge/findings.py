@@ -294,9 +294,8 @@ def plan_search(
     n_found = int((last_u >= threshold).sum())
     at_least = float(beta.ppf(0.05, n_found, n_units - n_found + 1))
     is_seen = prob_n >= threshold
-    found, n_photos = n_found / n_units, int(is_label.sum())
-    label, share_seen = held_out.labels[code], float(is_seen.mean())
-    return SearchPlan(label, share_seen, found, at_least, n_units, n_photos)
+    shares, n_photos = (float(is_seen.mean()), n_found / n_units), int(is_label.sum())
+    return SearchPlan(held_out.labels[code], *shares, at_least, n_units, n_photos)
 
 
 # --- ranks above the label

@@ -107,13 +107,13 @@ class Looks:
 
     def correlation(self, first_k: np.ndarray, second_k: np.ndarray) -> np.ndarray:
         """Of the grey pixels of pairs of photos, their means removed."""
-        found = [np.empty(0, np.float32)]
+        parts = [np.empty(0, np.float32)]
         for start in range(0, len(first_k), _BLOCK):  # the pixels of all pairs fill gigabytes
             pair = [self.grey_np[rows[start : start + _BLOCK]] for rows in (first_k, second_k)]
             a_kp, b_kp = (rows - rows.mean(axis=1, keepdims=True) for rows in pair)
             norms = np.sqrt((a_kp**2).sum(axis=1) * (b_kp**2).sum(axis=1))
-            found.append((a_kp * b_kp).sum(axis=1) / np.maximum(norms, 1e-9))
-        return np.concatenate(found)
+            parts.append((a_kp * b_kp).sum(axis=1) / np.maximum(norms, 1e-9))
+        return np.concatenate(parts)
 
 
 def read_looks(features_nd: np.ndarray) -> Looks:

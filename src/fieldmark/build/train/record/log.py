@@ -20,7 +20,7 @@ from functools import cache
 from html import escape
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fieldmark import journal
 from fieldmark.charts import SERIES, render, themed
@@ -28,6 +28,9 @@ from fieldmark.errors import first_line
 from fieldmark.files import write_file
 from fieldmark.progress import duration
 from fieldmark.registry import entry_points_of
+
+if TYPE_CHECKING:
+    from fieldmark.build.train.suite import SuiteScore
 
 TRACKERS = "fieldmark.trackers"
 PAGE_EVERY_S, PAGE_SHARE = 5.0, 0.01
@@ -53,8 +56,8 @@ class RunState:
     state: str = "running"
     """or finished, or why the run has stopped"""
     recipe: str = ""
-    scores: tuple[tuple[int, str, float], ...] = ()
-    """step, TASK@METRIC, score"""
+    scores: tuple[tuple[int, SuiteScore], ...] = ()
+    """of steps"""
 
 
 class RunLog:
@@ -286,8 +289,9 @@ def _scores(state: RunState) -> str:
     if not state.scores:
         return ""
     body = "".join(
-        f"<tr><td>{step:,}</td><td>{escape(name)}</td><td>{score:.3f}</td></tr>"
-        for step, name, score in state.scores
+        f"<tr><td>{step:,}</td><td>{escape(score.name)}</td>"
+        f"<td>{score.figures(score.value)}</td><td>{score.interval}</td></tr>"
+        for step, score in state.scores
     )
-    head = "<tr><th>step</th><th>task@metric</th><th>score</th></tr>"
+    head = "<tr><th>step</th><th>task@metric</th><th>score</th><th>95 % interval</th></tr>"
     return f"<h2>scores</h2><table><thead>{head}</thead><tbody>{body}</tbody></table>"

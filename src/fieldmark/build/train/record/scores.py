@@ -16,13 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fieldmark.build.train.export import (
-    CardScore,
-    ModelCard,
-    can_export_two,
-    export_model,
-    export_two,
-)
+from fieldmark.build.train.export import ModelCard, can_export_two, export_model, export_two
 from fieldmark.build.train.feed.index import TrainData, named_datasets
 from fieldmark.build.train.network import ClipTrainingModel, make_clip_model
 from fieldmark.build.train.recipe import check_export, recipe_toml
@@ -51,7 +45,8 @@ class StepScores:
 
     @property
     def named(self) -> dict[str, float]:
-        return primary_scores(self.scores)
+        """TASK@METRIC → score, of every task's own metric."""
+        return {name: score.value for name, score in primary_scores(self.scores).items()}
 
 
 def read_step_scores(run: Path) -> dict[int, StepScores]:
@@ -96,12 +91,12 @@ class RunScores:
         self._keep()
 
     @property
-    def rows(self) -> tuple[tuple[int, str, float], ...]:
-        """Step, TASK@METRIC, score."""
+    def rows(self) -> tuple[tuple[int, SuiteScore], ...]:
+        """Steps and their scores."""
         return tuple(
-            (step, name, score)
+            (step, score)
             for step, scores in sorted(self.by_step.items())
-            for name, score in scores.named.items()
+            for score in primary_scores(scores.scores).values()
         )
 
     @property
@@ -148,8 +143,9 @@ class RunScores:
         # What has failed is tried again by the next command.
         tasks = () if evaluation.problem else self.settings.tasks
         scores = self.by_step[step] = StepScores(tasks, tuple(evaluation.scores))
-        for name, score in scores.named.items():
-            self.progress.say(f"step {step:,}: {name} {score:.3f}")
+        for name, score in primary_scores(scores.scores).items():
+            figures = f"{score.figures(score.value)} {score.interval}".strip()
+            self.progress.say(f"step {step:,}: {name} {figures}")
         if (folder := self.folder(step)).name == MODEL:
             self.export.write(step, folder, scores=scores.scores)
         write_file(self.run / SCORES, json_bytes({k: asdict(v) for k, v in self.by_step.items()}))
@@ -210,11 +206,6 @@ class RunExport:
 
     def _card(self, step: int, scores: Sequence[SuiteScore]) -> ModelCard:
         data = json.loads((self.run / DATA).read_text(encoding="utf-8"))
-        rows = [
-            CardScore(row.task, row.metric, row.value, row.low, row.high, row.n)
-            for row in scores
-            if row.low is not None and row.high is not None
-        ]
         return ModelCard(
             title=self.run.resolve().name,
             recipe=recipe_toml(self.checkpoints.recipe),
@@ -228,7 +219,7 @@ class RunExport:
             data_licence=self.checkpoints.recipe.data.licence,
             n_steps=step,
             n_pairs=step * self.checkpoints.recipe.train.batch,
-            scores=rows,
+            scores=[row for row in scores if row.interval],
         )
 
 
