@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 import sys
@@ -52,6 +53,14 @@ def words_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom):
             yield node.lineno, str(node.module).rpartition(".")[2]
             yield from ((node.lineno, alias.name) for alias in node.names)
+
+
+@pytest.mark.slow
+def test_every_name_that_a_package_exports_is_there() -> None:
+    """They are imported when they are asked for, so that a name that is gone is not missed."""
+    for path in SOURCE.rglob("__init__.py"):
+        package = importlib.import_module(".".join(path.parent.relative_to(SOURCE.parent).parts))
+        assert all(hasattr(package, name) for name in getattr(package, "__all__", ())), package
 
 
 KEYS_KEPT = {
