@@ -51,23 +51,6 @@ def test_no_damage_gives_another_row(data: st.DataObject) -> None:
     assert row is None or (row["name"], row["n"]) == ("wren", 17)
 
 
-def test_lines_of_before_have_no_checksum() -> None:
-    assert unseal(b'{"key":"0","answer":{"text":"a wren"}}\n') == {
-        "key": "0",
-        "answer": {"text": "a wren"},
-    }
-    for line in (
-        b'{"key":"0"}',
-        b'{"key":"0"\n',
-        b"[]\n",
-        b"\0\n",
-        b"\n",
-        b"",
-        b"[" * 10**5 + b"}\n",
-    ):
-        assert unseal(line) is None
-
-
 @pytest.mark.parametrize("cut", [1, 5, 20])
 def test_a_tail_that_was_cut_off_is_dropped(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "state.jsonl"

@@ -22,7 +22,7 @@ import pytest
 from fieldmark.build.wiki.api import BATCH
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.chat import AnswerJournal, MockScript
-from fieldmark.data import Contents, Source, _content
+from fieldmark.data import Contents, Source
 from fieldmark.store import RunFilter, Store
 from kit import kills, train_inputs, work
 from kit.blobs import answers, make_blobs, n_lines
@@ -359,7 +359,7 @@ def hash_photos(place: Path, patch: Patch) -> Iterator[Activity]:
     n, photos = 12, place / "photos"
     for number in range(n):
         write_image(photos / f"{number:02}.png", number)
-    patch.setattr(_content, "RACY_NS", 0)
+    patch.setattr("fieldmark.files.RACY_NS", 0)
 
     def known(out: Path) -> dict[str, object]:
         return Contents(out / "contents.db").known(photos, [path.name for path in photos.iterdir()])

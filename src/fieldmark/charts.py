@@ -88,13 +88,9 @@ def render(spec: Mapping[str, Any], suffix: str) -> bytes:
     """The picture in the format of that suffix."""
     import vl_convert as vl
 
-    text = dict(spec)
-    makers: dict[str, Callable[[], bytes | str]] = {
-        "png": lambda: vl.vegalite_to_png(text, VERSION, _SCALE, allowed_base_urls=[]),
-        "svg": lambda: vl.vegalite_to_svg(text, VERSION, allowed_base_urls=[]),
-        "pdf": lambda: vl.vegalite_to_pdf(text, VERSION, allowed_base_urls=[]),
-    }
-    if suffix not in makers:
-        raise UnknownName("picture format", suffix, makers)
-    made = makers[suffix]()
+    if suffix not in SUFFIXES:
+        raise UnknownName("picture format", suffix, SUFFIXES)
+    make: Callable[..., bytes | str] = getattr(vl, f"vegalite_to_{suffix}")
+    options = {"scale": _SCALE} if suffix == "png" else {}
+    made = make(dict(spec), VERSION, allowed_base_urls=[], **options)
     return made.encode() if isinstance(made, str) else bytes(made)

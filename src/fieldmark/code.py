@@ -23,7 +23,6 @@ import re
 import sys
 import sysconfig
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +30,8 @@ from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from fieldmark.files import hash_bytes, hash_file, stamp
 
 PREFIX = "fieldmark_user_"
 DATA = (
@@ -50,29 +51,19 @@ FILE_READERS = (
     *("memmap", "open", "read_bytes", "read_text", "safe_open"),
 )
 """last names of calls that read files"""
-UNSETTLED_NS = 2_000_000_000
-"""a file this young may change again without a change of its dates"""
 
 Digest = Callable[[Path], bytes]
 
 
 def file_digest(path: Path) -> bytes:
     """A hash of a file's bytes, read again when its dates, size or inode change."""
-    about = path.stat()
-    stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-    is_young = max(about.st_mtime_ns, about.st_ctime_ns) > time.time_ns() - UNSETTLED_NS
-    return _read_digest(path, object() if is_young else stamp)  # an object equals no other one
+    mark, is_settled = stamp(path)
+    return _remembered_digest(path, mark) if is_settled else hash_file(path)
 
 
 @lru_cache(maxsize=4096)
-def _read_digest(path: Path, stamp: object) -> bytes:  # noqa: ARG001 - the key
+def _remembered_digest(path: Path, _mark: bytes) -> bytes:
     return hash_file(path)
-
-
-def hash_file(path: Path) -> bytes:
-    """16 bytes of BLAKE2b of what the file holds."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +85,7 @@ class Closure:
 
     def digest(self, digest: Digest = file_digest) -> str:
         """Stands for all the content; the same wherever the files lie."""
-        contents = {
-            name: hashlib.blake2b(source, digest_size=16).digest()
-            for name, (_, source) in self.sources.items()
-        }
+        contents = {name: hash_bytes(source) for name, (_, source) in self.sources.items()}
         contents |= {f"/{text}": digest(path) for text, path in self.data.items()}
         return digest_of(contents)
 
@@ -490,7 +478,7 @@ def load_bundle(path: Path, *, is_fresh: bool = False) -> Bundle:
     """Runs a file; once per content, or once more when it `is_fresh`. What it raises is its own."""
     closure = closure_of(path)
     content = f"{path} {next(_FRESH) if is_fresh else closure.digest()}"
-    package = PREFIX + hashlib.blake2b(content.encode(), digest_size=16).hexdigest()[:16]
+    package = PREFIX + hash_bytes(content.encode()).hex()[:16]
     with _LOCK:
         if _FINDER not in sys.meta_path:
             sys.meta_path.insert(0, _FINDER)

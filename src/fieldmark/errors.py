@@ -64,7 +64,7 @@ class UnknownName(UsageError):
             text += f" Did you mean {' or '.join(map(repr, self.closest))}?"
         if listing:
             text += f" `{listing}` lists all."
-        super().__init__(f"{where}  {text}" if where else text)
+        super().__init__(at(where, None, text))
 
 
 class CodeNotRun(UsageError):
@@ -151,8 +151,9 @@ def _fold(name: str) -> str:
 
 
 def at(path: Path | str, line: int | None, text: str) -> str:
-    """`file:line  text`, the form every message about a file has."""
-    return f"{path}:{line}  {text}" if line else f"{path}  {text}"
+    """`file:line  text`, the form every message about a file has; the text alone without a file."""
+    place = f"{path}:{line}" if line else str(path)
+    return f"{place}  {text}" if place else text
 
 
 _PLACE = re.compile(

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from fieldmark.errors import StoreError
-from fieldmark.files import parse_json, try_lock
+from fieldmark.files import try_lock
 
 SYNC_EVERY_S = 0.2
 # The last key of each line is the CRC-32 of all before it, as eight hex digits: a line that a kill
@@ -42,20 +42,10 @@ def seal(row: Mapping[str, Any]) -> bytes:
 
 
 def unseal(line: bytes) -> dict[str, Any] | None:
-    """The row of a line; None where it is cut off or damaged. Lines from before 2026-11 have no
-    checksum: they count if they are JSON.
-    """
-    body, mark = line[:-_SEAL], line[-_SEAL:]
-    is_sealed = mark.startswith(_MARK)
-    if not line.endswith(b"}\n") or (
-        is_sealed and mark[len(_MARK) : -3] != b"%08x" % zlib.crc32(body)
-    ):
-        return None
-    try:
-        row = parse_json(body + b"}" if is_sealed else line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) else None
+    """The row of a line; None where it is cut off or damaged."""
+    body = line[:-_SEAL]
+    is_whole = line[-_SEAL:] == _MARK + b'%08x"}\n' % zlib.crc32(body)
+    return json.loads(body + b"}") if is_whole else None
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:

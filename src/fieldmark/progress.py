@@ -36,22 +36,6 @@ class Progress(Protocol):
         ...
 
 
-class Silent:
-    """Shows nothing; what the Python API uses unless told otherwise."""
-
-    def start(self, label: str, total: int) -> None:
-        pass
-
-    def advance(self, n: int = 1) -> None:
-        pass
-
-    def status(self, text: str) -> None:
-        pass
-
-    def say(self, text: str) -> None:
-        pass
-
-
 class Lines:
     """A line on standard error now and then: for logs, Slurm and pipes."""
 
@@ -89,6 +73,13 @@ class Lines:
         return self
 
     def __exit__(self, *_: object) -> None:
+        pass
+
+
+class Silent(Lines):
+    """Shows nothing; what the Python API uses unless told otherwise."""
+
+    def say(self, text: str) -> None:
         pass
 
 
@@ -160,14 +151,9 @@ class Live:
 def for_people(quiet: bool = False) -> Lines | Live:
     """The progress that fits where standard error goes."""
     if quiet:
-        return _Quiet()
+        return Silent()
     is_plain = os.environ.get("TERM") == "dumb" or "CI" in os.environ
     return Lines() if is_plain or not sys.stderr.isatty() else Live()
-
-
-class _Quiet(Lines):
-    def say(self, text: str) -> None:
-        pass
 
 
 def _shown(text: str) -> str:

@@ -17,6 +17,7 @@ import importlib
 import importlib.util
 import re
 import sys
+import traceback
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from types import ModuleType
 from typing import Any
 
 from fieldmark.code import DATA, PREFIX, SETTINGS, Bundle, closure_of, load_bundle, names_in
-from fieldmark.errors import CodeNotRun, FieldmarkError, UnknownName, UsageError, closest, meant
+from fieldmark.errors import CodeNotRun, FieldmarkError, UnknownName, UsageError, meant
 
 EMBEDS_IMAGES, EMBEDS_TEXTS = "embeds_images", "embeds_texts"
 ANSWERS, SCORES_CONTINUATIONS = "answers", "scores_continuations"
@@ -69,6 +70,7 @@ class Registry:
     listing: str = ""
     """the command that lists all, where users name entries"""
     added: dict[str, Any] = field(default_factory=dict)
+    """a path is a module of the user's"""
     joint: str = "-"
     """what stands in a name for the `_` of its file"""
 
@@ -83,7 +85,7 @@ class Registry:
         """The entry: a module for files, whatever was registered otherwise."""
         if name in self.added:
             entry = self.added[name]
-            return entry.module() if isinstance(entry, _File) else entry
+            return sys.modules[_run(entry).root_name] if isinstance(entry, Path) else entry
         files = self._files()
         if name in files:
             return importlib.import_module(f"{self.package}.{files[name]}")
@@ -118,31 +120,21 @@ class Registry:
             )
         for path in sorted(folder.resolve().glob("[!_]*.py")):
             name = path.stem.replace("_", self.joint)
-            if self.added.get(name) != _File(path):
-                self.register(name, _File(path))
+            if self.added.get(name) != path:
+                self.register(name, path)
 
     def line_of(self, name: str) -> str:
         """The file of an entry that is the user's, for messages; "" for all others."""
         entry = self.added.get(name)
-        return f"{entry.path}  " if isinstance(entry, _File) else ""
+        return f"{entry}  " if isinstance(entry, Path) else ""
 
     def code_of(self, name: str) -> str:
         """Stands for the code of an entry that is a file of the user's; "" for all others."""
         entry = self.added.get(name)
-        return _code_digest(entry.path) if isinstance(entry, _File) else ""
+        return _code_digest(entry) if isinstance(entry, Path) else ""
 
     def _files(self) -> dict[str, str]:
         return {file.replace("_", self.joint): file for file in _files_of(self.package)}
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A module of the user's."""
-
-    path: Path
-
-    def module(self) -> ModuleType:
-        return sys.modules[_run(self.path).root_name]
 
 
 @cache  # what is installed does not change while we run, and ten thousand jobs ask
@@ -261,7 +253,7 @@ def run_file(path: Path, attribute: str, *, is_fresh: bool = False) -> tuple[Any
     bundle = _run(path, is_fresh)
     module = sys.modules[bundle.root_name]
     if not hasattr(module, attribute):
-        raise UsageError(f"{path}  has no {attribute!r}.{_known_objects(module, attribute)}")
+        raise UsageError(f"{path}  has no {attribute!r}.{named_instead(module, attribute)}")
     return getattr(module, attribute), bundle
 
 
@@ -325,30 +317,28 @@ def _run(path: Path, is_fresh: bool = False) -> Bundle:
         raise UsageError(f"{file}:{line}  cannot be run: {_one_line(error)}.") from error
 
 
-def _known_objects(module: ModuleType, name_asked: str) -> str:
+def named_instead(module: ModuleType, name_asked: str) -> str:
     """The name that was probably meant, else what the file defines itself."""
-    defined = [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
-    ]
-    near = closest(name_asked, defined, most=1)
-    if near:
-        return f" Did you mean {near[0]!r}?"
-    return f" It defines {', '.join(defined[:5]) or 'nothing'}."
+    values = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    own = [n for n, value in values.items() if getattr(value, "__module__", "") == module.__name__]
+    return meant(name_asked, values) or f" It defines {', '.join(own[:5]) or 'nothing'}."
 
 
 def _place_of(error: BaseException, path: Path) -> tuple[str, int]:
     """The file of the user's and the line in it where an error arose."""
     if isinstance(error, SyntaxError):
         return error.filename or str(path), error.lineno or 1
-    file, line, trace = str(path), 1, error.__traceback__
-    while trace is not None:
-        module = trace.tb_frame.f_globals.get("__name__", "")
-        if str(module).startswith(PREFIX):
-            file, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
-        trace = trace.tb_next
-    return file, line
+    return innermost_frame(error, PREFIX) or (str(path), 1)
+
+
+def innermost_frame(error: BaseException, prefix: str) -> tuple[str, int] | None:
+    """The file and the line of the innermost frame in a module whose name begins so."""
+    frames = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__", "")).startswith(prefix)
+    ]
+    return frames[-1] if frames else None
 
 
 def _one_line(error: BaseException) -> str:

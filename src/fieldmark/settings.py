@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.errors import UsageError, at, closest, join_problems, meant
+from fieldmark.errors import UsageError, closest, join_problems, meant
 from fieldmark.registry import PROTOCOLS, is_file_reference, short_name
 
 if TYPE_CHECKING:
@@ -208,11 +208,11 @@ def _names() -> list[str]:
 def _typed(key: str, value: Any, where: str, base: Path) -> Any:
     if key not in _names():
         problem = f"setting {key!r} is not known.{meant(key, _names())}"
-        raise UsageError(at(where, None, problem))
+        raise UsageError(f"{where}  {problem}")
     try:
         return check_setting(key, value, base)
     except ValueError as error:
-        raise UsageError(at(where, None, f"{key} = {value!r}: {error}.")) from None
+        raise UsageError(f"{where}  {key} = {value!r}: {error}.") from None
 
 
 def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
@@ -226,17 +226,15 @@ def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
             raise ValueError("expected a whole number, 0 or more")
         return int(value)
     if key in ("include_path", "protocol_path"):
-        # A list of a file, or names with the separator of `PATH` between them.
-        names = value.split(os.pathsep) if isinstance(value, str) else value
-        if not isinstance(names, (list, tuple)) or not all(
-            isinstance(n, (str, Path)) for n in names
-        ):
-            raise ValueError("expected names of folders")
-        return tuple(base / Path(name).expanduser() for name in names if str(name))
+        names = _listed(value, os.pathsep, ".*", "names of folders")
+        return tuple(base / Path(name).expanduser() for name in names if name)
     if key == "trust_code":
-        return _model_list(value)
+        example = "names of models, for example hf/ORG/NAME"
+        return tuple(filter(None, _listed(value, ",", "|hf/.*", example)))
     if key == "send_key":
-        return _key_list(value)
+        example = "VARIABLE=HOST, for example LAB_KEY=gpu7:8000"
+        pairs = [pair.split("=") for pair in _listed(value, ",", r"\w+=[^=/\s]+", example)]
+        return tuple(f"{variable}={host.lower()}" for variable, host in pairs)
     if key in ("offline", "fetch"):
         boolean_of = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
         if str(value).lower() not in boolean_of:
@@ -257,20 +255,11 @@ def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
     return value
 
 
-def _key_list(value: Any) -> tuple[str, ...]:
-    """A list of a file, or pairs with commas between them."""
-    pairs = value.split(",") if isinstance(value, str) else value
-    is_list = isinstance(pairs, (list, tuple)) and all(isinstance(pair, str) for pair in pairs)
-    if not is_list or not all(re.fullmatch(r"\w+=[^=/\s]+", pair.strip()) for pair in pairs):
-        raise ValueError("expected VARIABLE=HOST, for example LAB_KEY=gpu7:8000")
-    halves = (pair.strip().partition("=") for pair in pairs)
-    return tuple(f"{variable}={host.lower()}" for variable, _, host in halves)
-
-
-def _model_list(value: Any) -> tuple[str, ...]:
-    """A list of a file, or names with commas between them."""
-    names = value.split(",") if isinstance(value, str) else value
-    is_list = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
-    if not is_list or not all(name.strip().startswith("hf/") for name in names if name):
-        raise ValueError("expected names of models, for example hf/ORG/NAME")
-    return tuple(name.strip() for name in names if name)
+def _listed(value: Any, between: str, pattern: str, expected: str) -> list[str]:
+    """A list of a file, or texts with the separator of variables between them."""
+    texts = value.split(between) if isinstance(value, str) else value
+    if isinstance(texts, (list, tuple)) and all(isinstance(one, (str, Path)) for one in texts):
+        stripped = [str(text).strip() for text in texts]
+        if all(re.fullmatch(pattern, text, re.DOTALL) for text in stripped):
+            return stripped
+    raise ValueError(f"expected {expected}")

@@ -9,8 +9,17 @@ import pytest
 
 from fieldmark.build.taxon_list import read_taxa
 from fieldmark.errors import DataError
-from fieldmark.taxa import RANKS, Taxon, find_homonyms, normal_taxon, same_organism, taxon_columns
-from fieldmark.taxa.record import BETWEEN, CODE, EMPTY, FORMULA, NO_NAME, UNNAMED, UNSURE
+from fieldmark.taxa import RANKS, Taxon, find_homonyms, same_organism, taxon_columns
+from fieldmark.taxa.record import (
+    BETWEEN,
+    CODE,
+    EMPTY,
+    FORMULA,
+    NO_NAME,
+    UNNAMED,
+    UNSURE,
+    normal_taxon,
+)
 
 RAVEN = ("Animalia", "Chordata", "Aves", "Passeriformes", "Corvidae", "Corvus", "corax")
 CATALOG = """\

@@ -14,23 +14,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fieldmark.chat import (
-    Answer,
-    AnswerJournal,
-    AskSession,
-    AskTotals,
-    Budget,
-    Options,
-    Request,
-    chat_model,
-)
+from fieldmark.chat import Answer, AnswerJournal, AskSession, Budget, Options, Request, chat_model
 from fieldmark.chat.batch import sender as batch_sender
 from fieldmark.chat.batch.forms import FORMS
 from fieldmark.chat.batch.records import BatchedQuestion, BatchRecord, load_records
-from fieldmark.chat.journal import canonical
 from fieldmark.chat.messages import AnswerSettings
+from fieldmark.chat.send.options import AskTotals
 from fieldmark.cli import main
 from fieldmark.errors import BatchPending, ModelError, StoreError, UsageError
+from fieldmark.files import canonical_json as canonical
 from kit.chat import FAST, ask_about, make_jpegs, running
 from kit.kills import kill_when, start
 from kit.made import make_dataset

@@ -13,7 +13,6 @@ from fieldmark.chat import (
     AnswerSettings,
     Picture,
     Request,
-    TokenChance,
     Usage,
     assistant,
     chat_model,
@@ -22,7 +21,7 @@ from fieldmark.chat import (
     user,
 )
 from fieldmark.chat.journal import request_key
-from fieldmark.chat.messages import answer_from_json, answer_to_json
+from fieldmark.chat.messages import TokenChance, answer_from_json, answer_to_json
 
 MODEL = chat_model("chat/openai/gpt-4o")
 

@@ -13,7 +13,6 @@ from fieldmark.chat import (
     AnswerJournal,
     AnswerSettings,
     Budget,
-    Likelihood,
     LocalModel,
     Options,
     Picture,
@@ -22,6 +21,7 @@ from fieldmark.chat import (
     chat_model,
     user,
 )
+from fieldmark.chat.messages import Likelihood
 from fieldmark.errors import ModelError, UsageError
 from kit.chat import collect
 from kit.tiny_asks import (

@@ -12,14 +12,12 @@ import pytest
 from fieldmark.chat import (
     Answer,
     AnswerSettings,
-    AskTotals,
     MockScript,
     Option,
     Options,
     Picture,
     Request,
     Text,
-    TokenChance,
     ask_now,
     chat_model,
     letter_choice,
@@ -28,6 +26,8 @@ from fieldmark.chat import (
     letter_settings,
     user,
 )
+from fieldmark.chat.messages import TokenChance
+from fieldmark.chat.send.options import AskTotals
 from fieldmark.errors import UsageError
 from kit.chat import FAST, CountingServer, ask_all, collect, make_jpeg, with_server
 

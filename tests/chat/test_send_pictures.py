@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 from fieldmark.chat import Picture, prepare
-from fieldmark.chat.send.pictures import PictureCache, PictureLimits, glance, plain_jpeg_size
+from fieldmark.chat.send.pictures import PictureCache, PictureLimits, glance
 from fieldmark.errors import DataError
 
 
@@ -123,29 +121,3 @@ def test_shared_pictures_are_prepared_once_and_the_shelf_is_bounded(
         shelf.prepare(picture(number))
     assert read.count(0) == 1, "what is used again stays"
     assert shelf._bytes <= 5 * size
-
-
-def test_the_short_look_at_a_jpeg_agrees_with_the_long_one(jpeg: Any) -> None:
-    for size in ((1, 1), (8, 640), (333, 77)):
-        for options in ({}, {"progressive": True}, {"quality": 100, "subsampling": 0}):
-            assert plain_jpeg_size(jpeg(1, size, **options)) == size
-    grey = saved(Image.new("L", (30, 20)), "JPEG")
-    assert plain_jpeg_size(grey) == (30, 20)
-
-
-def test_the_short_look_leaves_alone_what_is_not_plain(jpeg: Any) -> None:
-    exif = Image.new("RGB", (9, 9)).getexif()
-    exif[0x0112] = 6
-    whole = jpeg(1, (40, 30))
-    for data in (
-        saved(Image.new("CMYK", (9, 9)), "JPEG"),
-        saved(Image.new("RGB", (9, 9)), "JPEG", exif=exif),
-        saved(Image.new("RGB", (9, 9)), "PNG"),
-        whole[:-30], whole[:100], whole[:3], b"", b"\xff\xd8\xff" + b"\0" * 50 + b"\xff\xd9",
-    ):  # fmt: skip
-        assert plain_jpeg_size(data) is None
-
-
-@given(st.binary(max_size=80))
-def test_the_short_look_survives_anything(tail: bytes) -> None:
-    plain_jpeg_size(b"\xff\xd8\xff" + tail + b"\xff\xd9")

@@ -26,6 +26,7 @@ from fieldmark.chat import (
 )
 from fieldmark.chat.send.api.openai import API
 from fieldmark.errors import ModelError
+from fieldmark.journal import seal
 from kit.chat import FAST, ask_about, ask_all, collect, make_jpeg
 
 
@@ -181,7 +182,7 @@ def test_half_a_character_is_replaced_in_new_answers_and_in_kept_ones(tmp_path: 
     assert found["item-1"].text == "ant \ufffd \U0001f41c"
     key = "0" * 32
     line = {"key": key, "answer": {"outcome": "ok", "text": "ant \ud83d"}}
-    (tmp_path / "old.jsonl").write_text(json.dumps(line, separators=(",", ":")) + "\n")
+    (tmp_path / "kept.jsonl").write_bytes(seal(line))
     with AnswerJournal(tmp_path) as journal:
         kept = journal.get(key)
     assert kept is not None and kept.text == "ant \ufffd"

@@ -18,7 +18,6 @@ from fieldmark.chat import (
     AnswerJournal,
     AnswerSettings,
     AskSession,
-    AskTotals,
     Budget,
     MockScript,
     Picture,
@@ -29,6 +28,7 @@ from fieldmark.chat import (
     user,
 )
 from fieldmark.chat.prices import Card
+from fieldmark.chat.send.options import AskTotals
 from fieldmark.errors import ModelError, UsageError
 from kit.chat import FAST, CountingServer, ask_about, ask_all, collect, make_jpeg, with_server
 

@@ -7,15 +7,8 @@ from typing import Any
 
 import pytest
 
-from fieldmark.chat import (
-    Answer,
-    AnswerSettings,
-    MockScript,
-    Request,
-    chat_model,
-    cut,
-    user,
-)
+from fieldmark.chat import Answer, AnswerSettings, MockScript, Request, chat_model, user
+from fieldmark.chat.messages import cut
 from fieldmark.errors import ModelError
 from kit.chat import FAST, CountingServer, ask_all, collect, with_server
 

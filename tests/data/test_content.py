@@ -33,7 +33,7 @@ def photos(tmp_path: Path) -> Path:
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """No file counts as changed a moment ago."""
-    monkeypatch.setattr(module, "RACY_NS", 0)
+    monkeypatch.setattr("fieldmark.files.RACY_NS", 0)
 
 
 def names(photos: Path) -> list[str]:

@@ -595,8 +595,8 @@ def test_a_kill_keeps_what_was_read(photos: Path, tmp_path: Path) -> None:
         import sys, time
         from pathlib import Path
         sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
-        import fieldmark.data._content as content
-        content.RACY_NS = 0
+        import fieldmark.files
+        fieldmark.files.RACY_NS = 0
         from test_one_pass import Mean, fill, options, refs
         photos = Path({str(photos)!r})
         def pause(n):

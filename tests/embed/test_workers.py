@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 from fieldmark.data import MEMORY, Contents, ImageRef, snapshot_contents
-from fieldmark.data import _content as content_module
 from fieldmark.embed import (
     DeviceWorkers,
     Embedded,
@@ -433,7 +432,7 @@ def test_devices_of_a_process_that_leases_what_it_embeds(
     slow: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No bucket is in two parts, and nothing is written to the memory of the cache."""
-    monkeypatch.setattr(content_module, "RACY_NS", 0)
+    monkeypatch.setattr("fieldmark.files.RACY_NS", 0)
     items, log, model = refs(photos), Log(), load_model(slow)
     alone = embed(model, photos, items, EmbedOptions(tmp_path / "alone"))
     known, copy = Contents(tmp_path / "known.db"), tmp_path / "copy.db"

@@ -283,7 +283,7 @@ def test_repeats_do_not_multiply_the_time_a_run_took(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`plan` foretells from what runs took: six repeats took as long as they took together."""
-    monkeypatch.setattr("fieldmark.data._content.RACY_NS", 0)  # young files would count as unknown
+    monkeypatch.setattr("fieldmark.files.RACY_NS", 0)  # young files would count as unknown
     place = make_blobs(tmp_path, monkeypatch)
     (place / "probe.py").write_text(SLEEPY)
     words = ["--model", "m.py:Slow", "--task", "blobs.yaml", "--probe", "probe.py:Sleepy"]

@@ -236,7 +236,7 @@ def test_adding_a_probe_is_one_file(place: Path) -> None:
 def test_changed_pictures_make_a_done_run_stale(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fieldmark.data._content.RACY_NS", 0)
+    monkeypatch.setattr("fieldmark.files.RACY_NS", 0)
     one = ["--model", "m.py:Slow", "--task", "blobs.yaml"]
     both = [*one, "--model", "m.py:Other"]
     assert fieldmark("run", *both) == 0

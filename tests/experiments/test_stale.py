@@ -560,7 +560,7 @@ def test_plan_of_an_edited_model_says_that_all_is_to_be_embedded(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Defect: the cache was looked up by the model's name."""
-    monkeypatch.setattr("fieldmark.data._content.RACY_NS", 0)  # young files would count as unknown
+    monkeypatch.setattr("fieldmark.files.RACY_NS", 0)  # young files would count as unknown
 
     def to_embed() -> tuple[str, int]:
         capsys.readouterr()
@@ -642,7 +642,7 @@ def test_weights_replaced_while_the_command_runs(
         f"            numpy.save({str(weights)!r}, numpy.zeros(3, 'float32'))\n",
     )
     (here / "other.py").write_text(other)
-    monkeypatch.setattr("fieldmark.data._content.RACY_NS", 0)
+    monkeypatch.setattr("fieldmark.files.RACY_NS", 0)
     monkeypatch.setenv("SWAP", "1")
     words = ["--task", "t.yaml", "--data", "folder=photos", "--quiet"]
     assert main(["run", "--model", "m.py:Mine", "--model", "other.py:Mine", *words]) == 0

@@ -19,10 +19,8 @@ from PIL import Image
 from fieldmark.chat import (
     Answer,
     AnswerJournal,
-    AskTotals,
     Budget,
     ChatModel,
-    Clock,
     MockScript,
     MockServer,
     Options,
@@ -30,6 +28,7 @@ from fieldmark.chat import (
     Request,
     user,
 )
+from fieldmark.chat.send.options import AskTotals, Clock
 from fieldmark.chat.send.sender import Sender
 from fieldmark.draws import generator
 
@@ -77,7 +76,7 @@ async def ask_all(
         for request in requests:
             yield request
 
-    async with Sender(model, options, journal, budget) as sender:
+    async with Sender(model, options, journal, budget or Budget()) as sender:
         stream = drawn() if isinstance(requests, Iterable) else requests
         return await sender.ask_all(stream, on_answer)
 

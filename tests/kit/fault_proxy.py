@@ -21,7 +21,7 @@ import aiohttp
 from aiohttp import web
 
 from fieldmark import draws
-from fieldmark.chat import Clock
+from fieldmark.chat.send.options import Clock
 
 FAULTS = (
     "429",  # + Retry-After in seconds

@@ -11,7 +11,6 @@ from PIL import Image
 from fieldmark.chat import (
     AnswerJournal,
     AnswerSettings,
-    AskTotals,
     LocalModel,
     Message,
     Options,
@@ -23,6 +22,7 @@ from fieldmark.chat import (
     system,
     user,
 )
+from fieldmark.chat.send.options import AskTotals
 from kit.chat import make_jpeg
 
 

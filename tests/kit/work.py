@@ -58,9 +58,10 @@ def fetch_pages(url: str, n: str, folder: str) -> None:
 
 def hash_photos(photos: str, folder: str) -> None:
     """With a line of the log for each; every photo is committed, also a young one."""
+    from fieldmark import files
     from fieldmark.data import Contents, _content
 
-    _content.RACY_NS, _content.COMMIT_EVERY_S = 0, 0.0
+    files.RACY_NS, _content.COMMIT_EVERY_S = 0, 0.0
 
     def tell() -> None:
         with Path(folder, "log").open("a") as log:

@@ -226,19 +226,6 @@ class TestVisuals:
 
 
 class TestMessages:
-    def test_pictures_come_first_in_one_turn(self, tmp_path: Path) -> None:
-        fields = _fields(tmp_path, "doc_to_visual: image\ndoc_to_text: question")
-        assert fields.messages({**DOC, "image": [b"a", b"b"]}) == [
-            {
-                "role": "user",
-                "content": [
-                    {"type": "image", "url": b"a"},
-                    {"type": "image", "url": b"b"},
-                    {"type": "text", "text": "Which?"},
-                ],
-            }
-        ]
-
     @pytest.mark.parametrize(
         ("signature", "gets"),
         [

@@ -10,9 +10,7 @@ import pytest
 
 from fieldmark.errors import UsageError
 from fieldmark.lmms.code.trust import Function, Trust
-from fieldmark.lmms.read.files import OWN_KEYS, THEIR_KEYS, kind_of, read_document_file
-from fieldmark.lmms.read.schema import GROUP_KEYS, DocumentTask
-from fieldmark.tasks import Task
+from fieldmark.lmms.read.files import kind_of, read_document_file
 
 Write = Callable[..., Path]
 
@@ -241,10 +239,3 @@ def test_a_file_in_both_forms_is_told_with_a_line_of_each(write: Write, trust: T
         f"{path}:2  key 'metric' is fieldmark's and key 'dataset_path' ({template}:1) lmms-eval's:"
         " keep to one form."
     )
-
-
-def test_the_lists_of_keys_are_the_schemas() -> None:
-    own, theirs = set(Task.model_fields), set(DocumentTask.model_fields) | GROUP_KEYS
-    assert own - theirs <= OWN_KEYS
-    assert theirs - own == THEIR_KEYS - {"class", "include"}
-    assert not OWN_KEYS & THEIR_KEYS

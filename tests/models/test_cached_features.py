@@ -17,10 +17,10 @@ HEAVY = ("torch", "torchvision", "timm", "open_clip", "transformers", "pillow_he
 DONE = ("sklearn", "scipy", "pandas", "PIL.JpegImagePlugin")
 PROGRAM = f"""
 import json, sys
+from fieldmark import files
 from fieldmark.cli import main
-from fieldmark.data import _content
 
-_content.RACY_NS = 0  # files of a moment ago would count as unknown
+files.RACY_NS = 0  # files of a moment ago would count as unknown
 code = main(sys.argv[1:])
 print(json.dumps([name for name in {(*HEAVY, *DONE)!r} if name in sys.modules]))
 sys.exit(code)
@@ -51,7 +51,7 @@ def test_a_probe_on_cached_features_imports_no_torch(
     clip_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fieldmark.data._content.RACY_NS", 0)  # as in PROGRAM
+    monkeypatch.setattr("fieldmark.files.RACY_NS", 0)  # as in PROGRAM
     make_dataset("world", tmp_path / "world", 60)
     models = (
         "timm/test_resnet?pretrained=false&size=32",

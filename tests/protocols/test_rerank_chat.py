@@ -16,7 +16,8 @@ import pytest
 from aiohttp import web
 from sklearn.metrics import average_precision_score
 
-from fieldmark.chat import Answer, Budget, MockScript, Options, TokenChance
+from fieldmark.chat import Answer, Budget, MockScript, Options
+from fieldmark.chat.messages import TokenChance
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import (
     ExecuteOptions,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fieldmark.taxa import is_formula, parse_name
+from fieldmark.taxa import parse_name
+from fieldmark.taxa.name import is_formula
 
 NAMES = {
     "Amanita excelsa Gonn. & Rabenh.": "Amanita excelsa",

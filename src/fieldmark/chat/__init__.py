@@ -33,25 +33,21 @@ if TYPE_CHECKING:
         Answer,
         AnswerSettings,
         Detail,
-        Likelihood,
         Message,
         MessagePart,
         Picture,
         Request,
         Role,
         Text,
-        TokenChance,
         Usage,
         assistant,
-        cut,
         system,
         user,
     )
     from fieldmark.chat.mock.answers import MockScript
     from fieldmark.chat.mock.server import MockServer
-    from fieldmark.chat.parse.answer import Form, parse_text
+    from fieldmark.chat.parse.answer import parse_text
     from fieldmark.chat.parse.mentions import Option
-    from fieldmark.chat.parse.names import TaxonNames
     from fieldmark.chat.parse.values import Parsed
     from fieldmark.chat.prompt.build import Built, parse_answer, spread
     from fieldmark.chat.prompt.few_shot import FewShot, Limits, Prompts, limits_of, plan_prompts
@@ -66,7 +62,7 @@ if TYPE_CHECKING:
     from fieldmark.chat.prompt.question import Asking, AskRules, Item, PromptQuestion, make_question
     from fieldmark.chat.send.endpoint import ChatModel, chat_model, user_tables
     from fieldmark.chat.send.keys import open_environment
-    from fieldmark.chat.send.options import AskTotals, Clock, Labels, Options
+    from fieldmark.chat.send.options import Labels, Options
     from fieldmark.chat.send.pictures import PictureCache, PictureSize, glance, prepare
     from fieldmark.chat.session import AskSession, ask_now
 
@@ -76,20 +72,16 @@ __all__ = [
     "AnswerSettings",
     "AskRules",
     "AskSession",
-    "AskTotals",
     "Asking",
     "Budget",
     "Built",
     "ChatModel",
-    "Clock",
     "Detail",
     "Estimate",
     "Estimator",
     "FewShot",
-    "Form",
     "Item",
     "Labels",
-    "Likelihood",
     "Limits",
     "LocalModel",
     "Message",
@@ -106,15 +98,12 @@ __all__ = [
     "Prompts",
     "Request",
     "Role",
-    "TaxonNames",
     "Text",
-    "TokenChance",
     "Usage",
     "Usual",
     "ask_now",
     "assistant",
     "chat_model",
-    "cut",
     "dollars",
     "draw_pairs",
     "estimate",

@@ -10,7 +10,6 @@ schema, the repeat. Concurrency, timeouts and the version of this program are no
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -23,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fieldmark.chat.batch.records import waiting_keys
 from fieldmark.chat.messages import (
     Answer,
-    AnswerSettings,
     Picture,
     Request,
     Text,
@@ -32,6 +30,7 @@ from fieldmark.chat.messages import (
 )
 from fieldmark.chat.send.options import FEW, AskTotals, OnAnswer, Options
 from fieldmark.errors import ModelError
+from fieldmark.files import canonical_json, hash_bytes
 from fieldmark.journal import Journal, unseal, unusable
 
 if TYPE_CHECKING:
@@ -39,14 +38,6 @@ if TYPE_CHECKING:
     from fieldmark.chat.local.model import LocalModel
     from fieldmark.chat.send.endpoint import ChatModel
     from fieldmark.chat.send.pictures import SentPicture
-
-
-_SORTED = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-
-
-def canonical(value: Any) -> str:
-    """JSON that is the same for equal values, whatever the order of their keys."""
-    return _SORTED.encode(value)
 
 
 def request_facts(
@@ -63,7 +54,7 @@ def request_facts(
     return {
         **address,
         "messages": messages,
-        "settings": settings_facts(request.settings),
+        "settings": request.settings.given(),
         "repeat": request.repeat,
     }
 
@@ -72,26 +63,8 @@ def request_key(
     request: Request, pictures: Iterable[SentPicture], address: Mapping[str, str]
 ) -> str:
     """32 hexadecimal digits that stand for the request."""
-    request_text = canonical(request_facts(request, pictures, address))
-    return hashlib.blake2b(
-        request_text.encode("utf-8", "surrogatepass"), digest_size=16
-    ).hexdigest()
-
-
-def settings_facts(settings: AnswerSettings) -> dict[str, Any]:
-    """What is set: a setting added to fieldmark later leaves the keys of old answers alone."""
-    values = {
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        "seed": settings.seed,
-        "max_output_tokens": settings.max_output_tokens,
-        "stop": list(settings.stop) or None,
-        "schema": settings.schema,
-        "top_logprobs": settings.top_logprobs,
-        "reasoning_effort": settings.reasoning_effort or None,
-        "extra": dict(settings.extra) or None,
-    }
-    return {name: value for name, value in values.items() if value is not None}
+    text = canonical_json(request_facts(request, pictures, address))
+    return hash_bytes(text.encode("utf-8", "surrogatepass")).hex()
 
 
 def _part(part: Text | Picture, sent: Any) -> dict[str, str]:

@@ -101,6 +101,21 @@ class AnswerSettings:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """further keys of the body as they are (OpenRouter's `provider`, vLLM's `min_pixels`, …)"""
 
+    def given(self) -> dict[str, Any]:
+        """What is set: a setting added to fieldmark later leaves the keys of old answers alone."""
+        values = {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "seed": self.seed,
+            "max_output_tokens": self.max_output_tokens,
+            "stop": list(self.stop) or None,
+            "schema": self.schema,
+            "top_logprobs": self.top_logprobs,
+            "reasoning_effort": self.reasoning_effort or None,
+            "extra": dict(self.extra) or None,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
     def with_room(self, max_tokens: int | None) -> AnswerSettings:
         """With this room for the answer; None leaves it as it is."""
         return self if max_tokens is None else replace(self, max_output_tokens=max_tokens)

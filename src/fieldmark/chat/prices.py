@@ -124,13 +124,12 @@ class Card(_TableRow):
 
     def usd(self, usage: Usage) -> float | None:
         """What so many tokens cost; None where a price is unknown."""
-        if self.usd_in is None or self.usd_out is None:
+        if not self.is_priced:
             return None
-        cached_price = self.usd_in if self.usd_cached is None else self.usd_cached
+        usd_in, usd_out, usd_cached = self._prices
         cached = min(usage.cached, usage.tokens_in)  # more would be a price below zero
         fresh = usage.tokens_in - cached + (_CACHE_WRITE - 1) * usage.to_cache
-        millions = fresh * self.usd_in + cached * cached_price
-        return (millions + usage.tokens_out * self.usd_out) / 1e6
+        return (fresh * usd_in + cached * usd_cached + usage.tokens_out * usd_out) / 1e6
 
     def tokens_of_image(self, width: int, height: int) -> int | None:
         rule = self.image_tokens

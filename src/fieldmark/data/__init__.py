@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         read_content,
         read_stamped,
         snapshot_contents,
-        stamp,
     )
     from fieldmark.data._dataset import (
         COLUMNS,
@@ -127,7 +126,6 @@ __all__ = [
     "rows_seen",
     "snapshot_contents",
     "split_reference",
-    "stamp",
     "write_mark",
 ]
 

@@ -15,7 +15,6 @@ import hashlib
 import os
 import sqlite3
 import stat
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,10 +24,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from fieldmark.code import hash_file
 from fieldmark.data._bytes import base_folder, leads_out, read_bytes, split_reference
 from fieldmark.data._image import ImageRef, quick_check
 from fieldmark.errors import DataError, plain_reason
+from fieldmark.files import hash_file, stamp
 from fieldmark.words import is_text
 
 T = TypeVar("T")
@@ -39,7 +38,6 @@ ContentRow = tuple[str, bytes, bytes, str]
 
 MEMORY = "contents.db"
 """what the memory of contents is called in a cache folder"""
-RACY_NS = 2_000_000_000
 COMMIT_EVERY_S = 1.0
 """what a kill may cost: at most so long a time of hashing is done again"""
 _FEW = 2_000
@@ -48,7 +46,6 @@ _ABSORBED = 50_000
 """rows that are taken over at once"""
 _STEP = 512
 """files handed to threads at a time"""
-_STAMP = struct.Struct("<QQqq")
 
 
 def content_key(data: bytes) -> bytes:
@@ -63,14 +60,6 @@ def item_key(content: bytes, crop: tuple[float, ...] | None) -> bytes:
     return hashlib.blake2b(
         content + repr(tuple(map(float, crop))).encode(), digest_size=16
     ).digest()
-
-
-def stamp(path: str | Path) -> tuple[bytes, bool]:
-    """What changes when the file changes, and whether it is old enough to be relied on later."""
-    state = os.stat(path)  # noqa: PTH116 - a hundred thousand of them: Path.stat takes twice as long
-    changed, modified, now = state.st_ctime_ns, state.st_mtime_ns, time.time_ns()
-    is_young = now - changed < RACY_NS or 0 <= now - modified < RACY_NS
-    return _STAMP.pack(state.st_ino, state.st_size, modified, changed), not is_young
 
 
 class Content(NamedTuple):

@@ -12,7 +12,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fieldmark.code import hash_file
+from fieldmark.files import hash_file
 
 if TYPE_CHECKING:
     from fieldmark.world import World

@@ -34,8 +34,8 @@ from fieldmark.lmms.report import (
     pipelines_of,
     split_name,
 )
-from fieldmark.store import OK, Run, Score, Store
-from fieldmark.store.records import canonical_json
+from fieldmark.stats import student
+from fieldmark.store import OK, Run, Score, Store, canonical_json
 
 if TYPE_CHECKING:
     from fieldmark.report.export import Chosen
@@ -53,14 +53,12 @@ def export(chosen: Chosen) -> Iterator[tuple[str, Iterator[bytes]]]:
         while f"{folder}/{date}" in taken:
             date = _later(date)
         taken.add(f"{folder}/{date}")
-        yield f"{folder}/{date}_results.json", _results(chosen, runs, scores, date)
+        results = results_of(chosen, runs, scores, date)
+        text = f"{json.dumps(results, indent=2, ensure_ascii=False)}\n"
+        yield f"{folder}/{date}_results.json", iter([text.encode()])
         for name, run in zip(_file_names(chosen, runs), runs, strict=True):
-            yield f"{folder}/{date}_samples_{name}.jsonl", _lines(chosen.store, run)
-
-
-def _results(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -> Iterator[bytes]:
-    results = results_of(chosen, runs, scores, date)
-    yield f"{json.dumps(results, indent=2, ensure_ascii=False)}\n".encode()
+            lines = (json.dumps(line, ensure_ascii=False) for line in samples(chosen.store, run))
+            yield f"{folder}/{date}_samples_{name}.jsonl", (f"{line}\n".encode() for line in lines)
 
 
 def _sheets(runs: Sequence[Run]) -> list[list[Run]]:
@@ -104,11 +102,6 @@ def _file_names(chosen: Chosen, runs: Sequence[Run]) -> list[str]:
         name if names.count(name) == 1 else f"{name}-{draws.digest(task).hex()[:8]}"
         for name, task in zip(names, tasks, strict=True)
     ]
-
-
-def _lines(store: Store, run: Run) -> Iterator[bytes]:
-    for line in samples(store, run):
-        yield f"{json.dumps(line, ensure_ascii=False)}\n".encode()
 
 
 Scores = Mapping[int, Sequence[Score]]
@@ -402,7 +395,9 @@ def standard_error(score: Score) -> float | str:
     if score.method == "wilson":
         spread = score.value * (1 - score.value)
         return math.sqrt(spread / (score.n - 1)) if score.n > 1 else NOT_KNOWN
-    return (score.high - score.low) / 2 / _quantile(score)
+    freedom = (score.n_units or score.n) - 1
+    normal = NormalDist().inv_cdf((1 + score.level) / 2)
+    return (score.high - score.low) / 2 / (normal if freedom < 1 else student(freedom))
 
 
 def error_of_mean(values: Sequence[float], units: Sequence[object]) -> float | str:
@@ -418,12 +413,3 @@ def error_of_mean(values: Sequence[float], units: Sequence[object]) -> float | s
     if n < 2:
         return NOT_KNOWN
     return math.sqrt(sum(deviation**2 for deviation in off.values()) * n / (n - 1)) / len(values)
-
-
-def _quantile(score: Score) -> float:
-    freedom = (score.n_units or score.n) - 1
-    if freedom < 1:
-        return NormalDist().inv_cdf((1 + score.level) / 2)
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, (1 + score.level) / 2))

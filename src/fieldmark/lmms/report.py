@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from fieldmark.lmms.data.sources import BUILDERS
 from fieldmark.lmms.read.schema import result_name
 from fieldmark.store import OK, Run, RunFilter, RunSpec, Score, Store, canonical_json
 from fieldmark.words import first_few
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _HUB = "https://huggingface.co/datasets/"
-_BUILDERS = ("csv", "json", "parquet", "text", "pandas", "arrow", "imagefolder")
-"""what stands for `dataset_path` where files are listed"""
 NO_FILTER = "none"
 """the pipeline whose name is left out of a metric's"""
 
@@ -77,7 +76,7 @@ def hub_name(config: Mapping[str, Any]) -> str:
 def data_name(config: Mapping[str, Any]) -> str:
     """What a task's data are called, without folders; "" where files have no name in common."""
     path = str(config.get("dataset_path") or "")
-    return hub_name(config) or ("" if path in _BUILDERS else PurePath(path).name)
+    return hub_name(config) or ("" if path in BUILDERS else PurePath(path).name)
 
 
 def task_facts(store: Store, run: Run) -> dict[str, str]:
@@ -193,7 +192,7 @@ def group_results(
                 asked_with = (part.info or {}).get("asked_with") or ()
                 groups |= {group["group"]: group for group in asked_with}
         results += [
-            _Members(group, members).result(scores)
+            _group_result(group, members, scores)
             for group in groups.values()
             for members in _choose_members(group, alike)
         ]
@@ -229,52 +228,45 @@ def _choose_members(group: Mapping[str, Any], runs: Sequence[Run]) -> list[dict[
     return [{task: list(runs_of_task.values())[-1] for task, runs_of_task in runs_of.items()}]
 
 
-@dataclass(frozen=True, slots=True)
-class _Members:
-    facts: Mapping[str, Any]
-    """what a member's run says of the group"""
-    runs: Mapping[str, Run]
-
-    def result(self, scores: Mapping[int, Sequence[Score]]) -> GroupResult:
-        group, alias = self.facts["group"], self.facts.get("alias") or self.facts["group"]
-        missing = [name for name in self.facts["tasks"] if name not in self.runs]
-        runs = tuple(run for _, run in sorted(self.runs.items()))
-        if missing:
-            return GroupResult(group, alias, runs, (), (_missing(group, runs[0], missing),))
-        made: list[Score] = []
-        notes: list[str] = []
-        for item in self.facts.get("metrics") or ():
-            given = item.get("filter_list") or [NO_FILTER]
-            for pipeline in [given] if isinstance(given, str) else list(given):
-                score = self._average(item, pipeline, scores)
-                if isinstance(score, Score):
-                    made.append(replace(score, is_primary=not made))
-                else:
-                    notes.append(f"group {group!r}: {score}")
-        return GroupResult(group, alias, runs, tuple(made), tuple(notes))
-
-    def _average(
-        self, item: Mapping[str, Any], pipeline: str, scores: Mapping[int, Sequence[Score]]
-    ) -> Score | str:
-        """The score, or why there is none."""
-        name = result_name(item["metric"], pipeline)
-        if item.get("aggregation", "mean") != "mean":
-            return f"{name} is averaged by a function, which is not done here"
-        score_of = {
-            task: next((s for s in scores.get(run.id, ()) if s.metric == name and not s.part), None)
-            for task, run in self.runs.items()
-        }
-        lacking = sorted(task for task, score in score_of.items() if score is None)
-        if lacking:
-            return f"{name} is not averaged: {', '.join(lacking)} has no metric of that very name"
-        task_scores = [score for score in score_of.values() if score is not None]
-        if len({score.higher_is_better for score in task_scores}) > 1:
-            return f"{name} is not averaged: more is better for some members and worse for others"
-        return average(task_scores, bool(item.get("weight_by_size")))
+def _group_result(
+    facts: Mapping[str, Any], members: Mapping[str, Run], scores: Mapping[int, Sequence[Score]]
+) -> GroupResult:
+    """`facts`: what a member's run says of the group."""
+    group, alias = facts["group"], facts.get("alias") or facts["group"]
+    runs = tuple(run for _, run in sorted(members.items()))
+    if missing := [name for name in facts["tasks"] if name not in members]:
+        model, names = runs[0].spec.model, first_few(missing)
+        note = f"group {group!r} of {model}: {names} not among these results"
+        return GroupResult(group, alias, runs, (), (note,))
+    scores_of = {
+        task: {score.metric: score for score in scores.get(run.id, ()) if not score.part}
+        for task, run in members.items()
+    }
+    made: list[Score] = []
+    notes: list[str] = []
+    for item in facts["metrics"]:
+        for pipeline in item["filter_list"] or [NO_FILTER]:
+            score = _average_of(item, result_name(item["metric"], pipeline), scores_of)
+            if isinstance(score, Score):
+                made.append(replace(score, is_primary=not made))
+            else:
+                notes.append(f"group {group!r}: {score}")
+    return GroupResult(group, alias, runs, tuple(made), tuple(notes))
 
 
-def _missing(group: str, run: Run, missing: Sequence[str]) -> str:
-    return f"group {group!r} of {run.spec.model}: {first_few(missing)} not among these results"
+def _average_of(
+    item: Mapping[str, Any], name: str, scores_of: Mapping[str, Mapping[str, Score]]
+) -> Score | str:
+    """The score, or why there is none; `scores_of` are the members' by task and metric."""
+    if item["aggregation"] != "mean":
+        return f"{name} is averaged by a function, which is not done here"
+    lacking = sorted(task for task, scores in scores_of.items() if name not in scores)
+    if lacking:
+        return f"{name} is not averaged: {', '.join(lacking)} has no metric of that very name"
+    task_scores = [scores[name] for scores in scores_of.values()]
+    if len({score.higher_is_better for score in task_scores}) > 1:
+        return f"{name} is not averaged: more is better for some members and worse for others"
+    return average(task_scores, item["weight_by_size"])
 
 
 def average(scores: Sequence[Score], by_size: bool) -> Score:

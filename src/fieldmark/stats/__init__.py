@@ -17,8 +17,15 @@ from fieldmark.stats.bootstrap import (
     unit_weights,
 )
 from fieldmark.stats.covariance import Errors, errors, join
-from fieldmark.stats.interval import Interval, interval, score_intervals, wilson, wilson_limits
-from fieldmark.stats.items import LEVEL, Items, code_labels, estimate
+from fieldmark.stats.interval import (
+    Interval,
+    interval,
+    score_intervals,
+    student,
+    wilson,
+    wilson_limits,
+)
+from fieldmark.stats.items import LEVEL, Items, code_labels, count_units, estimate
 from fieldmark.stats.paired import (
     Comparison,
     compare,
@@ -52,6 +59,7 @@ __all__ = [
     "compare_many",
     "compare_pair",
     "compare_with",
+    "count_units",
     "errors",
     "estimate",
     "holm",
@@ -65,6 +73,7 @@ __all__ = [
     "rank_limits_elsewhere",
     "ranked",
     "score_intervals",
+    "student",
     "tiers",
     "unit_blocks",
     "unit_weights",

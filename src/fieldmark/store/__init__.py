@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from fieldmark import exports
+from fieldmark.files import canonical_json
 from fieldmark.processes import host
 from fieldmark.store.database import nothing_stored
 from fieldmark.store.part_notes import (
@@ -29,7 +30,6 @@ from fieldmark.store.records import (
     RunName,
     RunSpec,
     Score,
-    canonical_json,
     reproduction_record,
 )
 from fieldmark.store.store import Store

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from fieldmark.errors import StoreError
+from fieldmark.files import canonical_json
 from fieldmark.store import claims, writing
 from fieldmark.store.predictions import NUMBER, insert_answer, keep_items, unpack
-from fieldmark.store.records import RunName, canonical_json
+from fieldmark.store.records import RunName
 from fieldmark.store.shards import Shard, ShardNames, ShardPart, ShardRun, read_shard
 from fieldmark.store.store import Store
 from fieldmark.store.writing import SUMS_OF_PARTS

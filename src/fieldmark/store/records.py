@@ -6,7 +6,6 @@ whether they are as they were written. No database here.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import platform
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark import draws
+from fieldmark.files import canonical_json
 from fieldmark.processes import host, output_of
 from fieldmark.registry import installed_version
 
@@ -233,11 +233,6 @@ class Claim:
     born: str
     started: str
     heartbeat: str
-
-
-def canonical_json(value: Any) -> str:
-    """One text per value: keys sorted, no spaces, whole floats kept apart from integers."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def utc_now() -> str:

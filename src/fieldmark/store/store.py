@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import StoreError, at
+from fieldmark.files import canonical_json
 from fieldmark.leases import wait_until_heard
 from fieldmark.store import claims, queries, writing
 from fieldmark.store.database import Database, open_database
@@ -29,7 +30,6 @@ from fieldmark.store.records import (
     RunName,
     RunSpec,
     Score,
-    canonical_json,
 )
 from fieldmark.store.writing import TextTable
 

@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from fieldmark.errors import DataError
+from fieldmark.files import canonical_json
 from fieldmark.registry import app_version
 from fieldmark.store.database import Database
 from fieldmark.store.records import (
@@ -22,7 +23,6 @@ from fieldmark.store.records import (
     RunName,
     RunSpec,
     Score,
-    canonical_json,
     known,
     score_sum,
     utc_now,

@@ -15,14 +15,13 @@ from fieldmark import exports
 
 if TYPE_CHECKING:
     from fieldmark.taxa.name import (
-        is_formula,
         parse_name,
         plain,
         same_epithet,
         same_name,
         scientific_name,
     )
-    from fieldmark.taxa.record import normal_taxon, taxon_columns, taxon_of_fields
+    from fieldmark.taxa.record import taxon_columns, taxon_of_fields
     from fieldmark.taxa.taxon import (
         RANKS,
         Taxon,
@@ -40,11 +39,9 @@ __all__ = [
     "Taxon",
     "TextType",
     "find_homonyms",
-    "is_formula",
     "kingdom_kind",
     "kingdoms_differ",
     "names_of",
-    "normal_taxon",
     "parse_name",
     "plain",
     "plain_rank",

@@ -107,7 +107,7 @@ def test_chat_models_have_a_step_each_provider_and_one_journal(tmp_path: Path, m
 def test_where_features_are_cached_nothing_is_embedded(
     tmp_path: Path, made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fieldmark.data._content.RACY_NS", 0)  # files of a moment ago are unknown
+    monkeypatch.setattr("fieldmark.files.RACY_NS", 0)  # files of a moment ago are unknown
     settings, _ = two_places(tmp_path, made)
     do_here(plan_of(settings, [CLASSICAL], ["beluga"]), settings)
     steps = make_steps(plan_of(settings, [CLASSICAL], ["beluga"], Axes(seed=(5,))), StepOptions())

@@ -216,7 +216,7 @@ def test_files_too_young_to_be_remembered_are_read_again_without_the_model(
     place: Path, monkeypatch: pytest.MonkeyPatch, decode: str
 ) -> None:
     """What they hold is not noted anywhere, so that the features are looked up after reading."""
-    monkeypatch.setattr("fieldmark.data._content.RACY_NS", 10**18)
+    monkeypatch.setattr("fieldmark.files.RACY_NS", 10**18)
     settings = settings_of(place, "apart")
     plan = plan_of(settings, ["m.py:Slow"], ["blobs.yaml"])
     embed, runs = write_steps(make_steps(plan, StepOptions()), settings)

@@ -39,7 +39,6 @@ from fieldmark.chat import (
     Options,
     Request,
 )
-from fieldmark.chat.journal import settings_facts
 from fieldmark.chat.prices import Card
 from fieldmark.errors import (
     ClaimLost,
@@ -332,7 +331,7 @@ class CaptionRun:
             "rules": {"version": RULES_VERSION, "tries": self.options.tries},
             "model": address,
             **({"stand_in": MOCK} if self.model.is_mock else {}),
-            "sampling": settings_facts(self.model.settings(self.rules.settings)),
+            "sampling": self.model.settings(self.rules.settings).given(),
         }
 
     # --- answers ---

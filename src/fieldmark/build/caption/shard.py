@@ -31,9 +31,8 @@ from fieldmark.build.shards import (
 )
 from fieldmark.build.shards.captions import captions_file
 from fieldmark.chat import Answer, AnswerSettings, Message, Picture, Request
-from fieldmark.data import stamp
 from fieldmark.errors import DataError, StoreError
-from fieldmark.files import parse_json, remove_parts, write_file
+from fieldmark.files import parse_json, remove_parts, stamp, write_file
 from fieldmark.leases import Lease
 from fieldmark.taxa import Taxon
 from fieldmark.words import is_text

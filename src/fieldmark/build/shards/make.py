@@ -32,11 +32,10 @@ from fieldmark.data import (
     read_bytes,
     read_header,
     split_reference,
-    stamp,
 )
 from fieldmark.data._bytes import base_folder
 from fieldmark.errors import DataError, plain_reason
-from fieldmark.files import remove_parts, try_lock, whole_file, write_file
+from fieldmark.files import remove_parts, stamp, try_lock, whole_file, write_file
 from fieldmark.progress import Progress, Silent
 from fieldmark.taxa import RANKS, taxon_texts
 

@@ -15,13 +15,16 @@ import abc
 import datetime
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from fieldmark.chat.batch.records import BatchRecord
 from fieldmark.chat.prices import WireForm
 from fieldmark.chat.send.api import as_json
 from fieldmark.files import parse_json
+
+if TYPE_CHECKING:
+    from fieldmark.chat.batch.sender import EndpointCalls
 
 BatchRow = tuple[str, Mapping[str, Any]]
 """key and body"""
@@ -30,16 +33,6 @@ BatchResults = dict[str, tuple[Mapping[str, Any] | None, Any]]
 _SKEW_S = 120.0
 """a provider's clock may differ by so much"""
 _PAGE, _MOST_PAGES = 100, 50
-
-
-class BatchCalls(Protocol):
-    """Calls of the endpoint; each raises where it fails."""
-
-    async def get(self, path: str) -> bytes: ...
-    async def post(
-        self, path: str, body: bytes, kind: str = "", *, is_safe: bool = False
-    ) -> dict[str, Any]:
-        """`is_safe`: doing it twice costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +53,20 @@ class BatchForm(abc.ABC):
 
     @abc.abstractmethod
     async def create(
-        self, calls: BatchCalls, model_id: str, name: str, rows: Sequence[BatchRow]
+        self, calls: EndpointCalls, model_id: str, name: str, rows: Sequence[BatchRow]
     ) -> str:
         """Hands a batch in; gives its id."""
 
     @abc.abstractmethod
-    async def find(self, calls: BatchCalls, record: BatchRecord) -> list[str]:
+    async def find(self, calls: EndpointCalls, record: BatchRecord) -> list[str]:
         """The ids of batches that may be this one, likeliest first."""
 
     @abc.abstractmethod
-    async def look(self, calls: BatchCalls, batch_id: str) -> BatchState: ...
+    async def look(self, calls: EndpointCalls, batch_id: str) -> BatchState: ...
 
     @abc.abstractmethod
     async def results(
-        self, calls: BatchCalls, state: BatchState, record: BatchRecord
+        self, calls: EndpointCalls, state: BatchState, record: BatchRecord
     ) -> BatchResults:
         """Of a batch that has ended; keys without a result are left out."""
 
@@ -84,7 +77,7 @@ class OpenAIBatch(BatchForm):
     most_questions, most_bytes = 50_000, 190_000_000
 
     async def create(
-        self, calls: BatchCalls, model_id: str, name: str, rows: Sequence[BatchRow]
+        self, calls: EndpointCalls, model_id: str, name: str, rows: Sequence[BatchRow]
     ) -> str:
         edge = f"----{name}"
         head = (
@@ -105,7 +98,7 @@ class OpenAIBatch(BatchForm):
         }
         return str((await calls.post("/batches", as_json(order)))["id"])
 
-    async def find(self, calls: BatchCalls, record: BatchRecord) -> list[str]:
+    async def find(self, calls: EndpointCalls, record: BatchRecord) -> list[str]:
         async for batch in _listed(calls, "/batches", "after"):
             if (batch.get("metadata") or {}).get("fieldmark") == record.name:
                 return [str(batch["id"])]
@@ -113,7 +106,7 @@ class OpenAIBatch(BatchForm):
                 break
         return []
 
-    async def look(self, calls: BatchCalls, batch_id: str) -> BatchState:
+    async def look(self, calls: EndpointCalls, batch_id: str) -> BatchState:
         reply = parse_json(await calls.get(f"/batches/{quote(batch_id)}"))
         status, counts = str(reply["status"]), reply.get("request_counts") or {}
         problems = (reply.get("errors") or {}).get("data") or [{}]
@@ -123,7 +116,7 @@ class OpenAIBatch(BatchForm):
         return BatchState(is_ended, n_done, why, reply)
 
     async def results(
-        self, calls: BatchCalls, state: BatchState, record: BatchRecord
+        self, calls: EndpointCalls, state: BatchState, record: BatchRecord
     ) -> BatchResults:
         by_key: BatchResults = {}
         for name in ("output_file_id", "error_file_id"):
@@ -147,12 +140,12 @@ class AnthropicBatch(BatchForm):
     has_names = False
 
     async def create(
-        self, calls: BatchCalls, model_id: str, name: str, rows: Sequence[BatchRow]
+        self, calls: EndpointCalls, model_id: str, name: str, rows: Sequence[BatchRow]
     ) -> str:
         order = {"requests": [{"custom_id": key, "params": body} for key, body in rows]}
         return str((await calls.post("/messages/batches", as_json(order)))["id"])
 
-    async def find(self, calls: BatchCalls, record: BatchRecord) -> list[str]:
+    async def find(self, calls: EndpointCalls, record: BatchRecord) -> list[str]:
         ids = []
         async for batch in _listed(calls, "/messages/batches", "after_id"):
             made = datetime.datetime.fromisoformat(str(batch["created_at"])).timestamp()
@@ -162,14 +155,14 @@ class AnthropicBatch(BatchForm):
                 ids.append(str(batch["id"]))
         return ids[::-1]
 
-    async def look(self, calls: BatchCalls, batch_id: str) -> BatchState:
+    async def look(self, calls: EndpointCalls, batch_id: str) -> BatchState:
         reply = parse_json(await calls.get(f"/messages/batches/{quote(batch_id)}"))
         counts = {name: int(n) for name, n in reply["request_counts"].items()}
         n_done = sum(counts.values()) - counts["processing"]
         return BatchState(reply["processing_status"] == "ended", n_done, "no result", reply)
 
     async def results(
-        self, calls: BatchCalls, state: BatchState, record: BatchRecord
+        self, calls: EndpointCalls, state: BatchState, record: BatchRecord
     ) -> BatchResults:
         by_key: BatchResults = {}
         for line in _lines(await calls.get(str(state.reply["results_url"]))):
@@ -185,7 +178,7 @@ class GeminiBatch(BatchForm):
     most_questions, most_bytes = 10_000, 19_000_000
 
     async def create(
-        self, calls: BatchCalls, model_id: str, name: str, rows: Sequence[BatchRow]
+        self, calls: EndpointCalls, model_id: str, name: str, rows: Sequence[BatchRow]
     ) -> str:
         requests = [{"request": body, "metadata": {"key": key}} for key, body in rows]
         order = {
@@ -194,7 +187,7 @@ class GeminiBatch(BatchForm):
         path = f"/models/{quote(model_id)}:batchGenerateContent"
         return str((await calls.post(path, as_json(order)))["name"])
 
-    async def find(self, calls: BatchCalls, record: BatchRecord) -> list[str]:
+    async def find(self, calls: EndpointCalls, record: BatchRecord) -> list[str]:
         token = ""
         for _ in range(_MOST_PAGES):
             more = f"&pageToken={quote(token)}" if token else ""
@@ -207,7 +200,7 @@ class GeminiBatch(BatchForm):
                 break
         return []
 
-    async def look(self, calls: BatchCalls, batch_id: str) -> BatchState:
+    async def look(self, calls: EndpointCalls, batch_id: str) -> BatchState:
         reply = parse_json(await calls.get(f"/{quote(batch_id)}"))
         metadata = reply.get("metadata") or {}
         state = str(metadata.get("state") or "").rpartition("STATE_")[2].lower()
@@ -221,7 +214,7 @@ class GeminiBatch(BatchForm):
         return BatchState(is_ended, n_done, error.get("message") or f"the batch {state}", reply)
 
     async def results(
-        self, calls: BatchCalls, state: BatchState, record: BatchRecord
+        self, calls: EndpointCalls, state: BatchState, record: BatchRecord
     ) -> BatchResults:
         reply = state.reply
         output = reply.get("response") or (reply.get("metadata") or {}).get("output") or {}
@@ -242,7 +235,7 @@ FORMS: Mapping[WireForm, BatchForm] = {
 
 
 async def _listed(
-    calls: BatchCalls, path: str, cursor: Literal["after", "after_id"]
+    calls: EndpointCalls, path: str, cursor: Literal["after", "after_id"]
 ) -> AsyncIterator[Mapping[str, Any]]:
     """Batches of a list, newest first, page by page."""
     after = ""

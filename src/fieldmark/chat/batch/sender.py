@@ -25,15 +25,15 @@ from typing import TYPE_CHECKING, Any
 from fieldmark.chat.batch.forms import FORMS, BatchRow
 from fieldmark.chat.batch.records import BatchedQuestion, BatchRecord, load_records
 from fieldmark.chat.budget import Budget, Cost
-from fieldmark.chat.journal import AnswerJournal, canonical
+from fieldmark.chat.journal import AnswerJournal
 from fieldmark.chat.messages import Answer, Request, stopped
 from fieldmark.chat.send.api import BadReply, as_json, load_api
-from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options
+from fieldmark.chat.send.options import AskTotals, OnAnswer, Options
 from fieldmark.chat.send.pictures import SentPicture
 from fieldmark.chat.send.retry import backoff_s, judge_error, without_key
 from fieldmark.chat.send.sender import Dispatch, Sender, resize_notes
 from fieldmark.errors import BatchPending, ModelError, UsageError, first_line
-from fieldmark.files import parse_json
+from fieldmark.files import canonical_json, parse_json
 from fieldmark.progress import duration
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Uncertain(Exception):
 
 
 class EndpointCalls:
-    """`BatchCalls` of a sender's endpoint: tried again where that is safe."""
+    """Calls of a sender's endpoint, tried again where that is safe; each raises where it fails."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
@@ -63,6 +63,7 @@ class EndpointCalls:
     async def post(
         self, path: str, body: bytes, kind: str = "", *, is_safe: bool = False
     ) -> dict[str, Any]:
+        """`is_safe`: doing it twice costs nothing."""
         data = await self._call("POST", path, body, kind or "application/json", is_safe=is_safe)
         try:
             reply: dict[str, Any] = parse_json(data)
@@ -93,11 +94,7 @@ class BatchSender(Sender):
     """A sender whose questions are answered later."""
 
     def __init__(
-        self,
-        model: ChatModel,
-        options: Options = DEFAULT,
-        journal: AnswerJournal | None = None,
-        budget: Budget | None = None,
+        self, model: ChatModel, options: Options, journal: AnswerJournal | None, budget: Budget
     ) -> None:
         if model.provider.batch_price is None:
             raise UsageError(
@@ -133,7 +130,7 @@ class BatchSender(Sender):
         """The questions are on disk as waiting before the provider hears of them."""
         cost = self.budget.batches[name]
         record = BatchRecord(
-            name, canonical(self.model.address), tuple(questions), cost.usd, cost.tokens
+            name, canonical_json(self.model.address), tuple(questions), cost.usd, cost.tokens
         )
         record.save(self.answers.folder)
         try:
@@ -153,7 +150,7 @@ class BatchSender(Sender):
 
     async def _look(self) -> None:
         """Results of batches that have ended go into the journal."""
-        address = canonical(self.model.address)
+        address = canonical_json(self.model.address)
         records = [r for r in load_records(self.answers.folder) if r.address == address]
         known_ids = {record.id for record in records}
         for record in records:

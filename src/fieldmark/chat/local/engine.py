@@ -42,6 +42,7 @@ from fieldmark.devices import DTYPES, arithmetic, is_out_of_memory
 from fieldmark.errors import ModelError, OutOfMemory, UsageError
 from fieldmark.files import parse_json
 from fieldmark.registry import ask_nobody
+from fieldmark.words import first_few
 
 PATIENCE_S = 10.0
 SETTINGS = (
@@ -260,9 +261,8 @@ class Engine:
         )
         missing = sorted(str(key) for key in about["missing_keys"])
         if missing:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise ModelError(
-                f"model {self.name!r}: its files have no weights for {missing[0]}{more}, "
+                f"model {self.name!r}: its files have no weights for {first_few(missing, 1)}, "
                 "which would then be random."
             )
         try:

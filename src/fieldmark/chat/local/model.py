@@ -18,10 +18,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from fieldmark import draws
-from fieldmark.chat.journal import canonical
 from fieldmark.chat.messages import (
     DEFAULT_SETTINGS,
     Answer,
@@ -34,6 +33,7 @@ from fieldmark.chat.send.options import (
     whole_number,
 )
 from fieldmark.errors import MissingExtra, UsageError
+from fieldmark.files import canonical_json
 from fieldmark.registry import split_options
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ OPTIONS = {
     "max_tokens": "room for the answer",
     "max_image_px": "longest side: larger pictures are shrunk before the model's own processor",
 }
-LACKS: tuple[Lack, ...] = ("schema", "reasoning_effort")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +69,8 @@ class LocalModel:
     """tokens of prompt and answer together"""
     max_tokens: int | None = None
     max_image_px: int | None = None
+    lacks: ClassVar[tuple[Lack, ...]] = ("schema", "reasoning_effort")
+    is_mock: ClassVar[bool] = False
 
     @property
     def address(self) -> dict[str, str]:
@@ -81,11 +82,7 @@ class LocalModel:
     @property
     def fingerprint(self) -> str:
         """Stands for the model in a store."""
-        return draws.digest(canonical(self.address)).hex()
-
-    @property
-    def is_mock(self) -> bool:
-        return False
+        return draws.digest(canonical_json(self.address)).hex()
 
     @property
     def backend(self) -> str:
@@ -95,10 +92,6 @@ class LocalModel:
 
         versions = f"transformers {transformers.__version__}, torch {torch.__version__}"
         return f"{self.engine.precision} on {self.engine.device.type}, {versions}"
-
-    @property
-    def lacks(self) -> tuple[str, ...]:
-        return LACKS
 
     @property
     def picture_limits(self) -> PictureLimits:
@@ -114,7 +107,7 @@ class LocalModel:
         return Card(
             provider=FAMILY, id=self.id, title=self.id, context=self.context,
             max_image_px=self.max_image_px, image_tokens=self.engine.image_rule,
-            usd_in=0.0, usd_out=0.0, lacks=LACKS,
+            usd_in=0.0, usd_out=0.0, lacks=self.lacks,
         )  # fmt: skip
 
     def limit(self, name: str) -> int | None:

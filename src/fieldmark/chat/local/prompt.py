@@ -17,7 +17,7 @@ from typing import Any
 from PIL import Image
 
 from fieldmark.chat.messages import Message, Picture, PictureKey, Text
-from fieldmark.chat.send.pictures import SentPicture
+from fieldmark.chat.send.pictures import SentPicture, shrunk
 from fieldmark.data import open_image
 from fieldmark.errors import DataError, ModelError
 
@@ -55,7 +55,8 @@ class PixelCache:
             self._images.move_to_end(key)
             return self._images[key]
         name = picture.name or "picture"
-        image = self._shrunk(open_image(picture.read(), picture.crop, name=name))
+        image = open_image(picture.read(), picture.crop, name=name)
+        image = shrunk(image, (self.long_px or max(image.size)) / max(image.size))
         if key:
             self._images[key] = image
             self._pixels += image.width * image.height
@@ -63,13 +64,6 @@ class PixelCache:
             _, oldest = self._images.popitem(last=False)
             self._pixels -= oldest.width * oldest.height
         return image
-
-    def _shrunk(self, image: Image.Image) -> Image.Image:
-        scale = (self.long_px or max(image.size)) / max(image.size)
-        if scale >= 1:
-            return image
-        width, height = (max(1, round(side * scale)) for side in image.size)
-        return image.resize((width, height), Image.Resampling.LANCZOS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.budget import Budget, Cost
-from fieldmark.chat.journal import AnswerJournal, Ledger, canonical, request_key, settings_facts
+from fieldmark.chat.journal import AnswerJournal, Ledger, request_key
 from fieldmark.chat.local.generate import GeneratedText, generate
 from fieldmark.chat.local.prompt import RenderedPrompt
 from fieldmark.chat.local.score import Batches, Scored, score_items
 from fieldmark.chat.messages import Answer, Request, Usage
-from fieldmark.chat.send.options import DEFAULT, Options, Steps
+from fieldmark.chat.send.options import Options, Steps
 from fieldmark.errors import DataError, UsageError
+from fieldmark.files import canonical_json
 
 if TYPE_CHECKING:
     from fieldmark.chat.local.model import LocalModel
@@ -60,11 +61,7 @@ class LocalLine:
     """
 
     def __init__(
-        self,
-        model: LocalModel,
-        options: Options = DEFAULT,
-        journal: AnswerJournal | None = None,
-        budget: Budget | None = None,
+        self, model: LocalModel, options: Options, journal: AnswerJournal | None, budget: Budget
     ) -> None:
         if options.batch:
             raise UsageError(
@@ -72,7 +69,7 @@ class LocalLine:
                 "leave --batch out."
             )
         self.model, self.options, self.journal = model, options, journal
-        self.budget = budget or Budget()
+        self.budget = budget
         self.renewed: set[str] = set()
         self.has_answered = True  # it is there: what fails is the question
         size = options.concurrency or model.engine.batch_size
@@ -222,4 +219,4 @@ def _kind(question: PendingQuestion) -> tuple[str, bool]:
     if question.continuations:
         return "", False  # whatever is to be scored: the scorer puts like with like
     settings = question.requests[0].settings
-    return canonical(settings_facts(settings)), bool(question.prompt and question.prompt.pictures)
+    return canonical_json(settings.given()), bool(question.prompt and question.prompt.pictures)

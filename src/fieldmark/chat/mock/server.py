@@ -8,7 +8,6 @@ decided in `answers`.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import re
 import time
@@ -35,6 +34,7 @@ from fieldmark.chat.mock.answers import (
     truncate,
 )
 from fieldmark.chat.send.options import Labels
+from fieldmark.files import hash_bytes
 
 # --- Mock builder: what does the mock model say when it is asked for descriptions and captions?
 # So that `describe` and `caption` can be rehearsed from names to shards without a network. It
@@ -177,7 +177,7 @@ class MockServer:
             self.in_flight -= 1
 
     async def _answer(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
-        digest = _digest(data) if self.is_recording else ""
+        digest = hash_bytes(data).hex() if self.is_recording else ""
         time_asked = self.asked[digest]
         if digest:
             self.asked[digest] += 1
@@ -213,7 +213,7 @@ class MockServer:
         text = self._scripted.find(view, body)
         if text is None and not self._vision.labels and may_be_builder(body, data):
             seen = read_prompt(json.loads(data), with_pictures=False)
-            digest = digest or _digest(data)
+            digest = digest or hash_bytes(data).hex()
             text = build_answer(seen, self.script, digest)
             view = view if text is None else seen
         if text is None:
@@ -291,10 +291,6 @@ class MockServer:
             await response.write(data[start : start + 16])
             await asyncio.sleep(self.script.drip_s * 16 / len(data))
         return response
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _error(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:

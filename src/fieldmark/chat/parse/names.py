@@ -24,6 +24,7 @@ from fieldmark.chat.parse.stance import beside_doubt, declines, is_rejected, is_
 from fieldmark.chat.parse.text import fold, level, read, word_set
 from fieldmark.chat.parse.values import Parsed, bare, find_answer_field, single, spoken_values
 from fieldmark.taxa import RANKS
+from fieldmark.words import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -328,8 +329,7 @@ def _misspelt(phrase: str, taxa: TaxonNames) -> Parsed:
     for part in (fold(bare), fold(bare)[:2], fold(inside)):
         near = nearest(" ".join(part), taxa.spelt) if 0 < len(part) <= _MOST_WORDS else None
         if near is not None and near.label is not None:
-            edits = "1 edit" if near.distance == 1 else f"{near.distance} edits"
-            return Parsed(near.label, f"misspelt ({edits})")
+            return Parsed(near.label, f"misspelt ({counted(near.distance, 'edit')})")
         is_tie = is_tie or (near is not None and near.is_tie)
     return Parsed(None, "", "ambiguous" if is_tie else "no name is near")
 

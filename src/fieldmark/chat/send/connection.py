@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fieldmark.chat.budget import Budget
 from fieldmark.chat.journal import AnswerJournal
 from fieldmark.chat.messages import Answer, Request
-from fieldmark.chat.send.options import DEFAULT, AskTotals, Options, Steps
+from fieldmark.chat.send.options import AskTotals, Options, Steps
 from fieldmark.chat.send.sender import Sender
 from fieldmark.words import counted
 
@@ -31,11 +31,7 @@ class ModelConnection:
     """A sender held open over several calls: connections, limits and token counts last."""
 
     def __init__(
-        self,
-        model: ChatModel,
-        options: Options = DEFAULT,
-        journal: AnswerJournal | None = None,
-        budget: Budget | None = None,
+        self, model: ChatModel, options: Options, journal: AnswerJournal | None, budget: Budget
     ) -> None:
         self._parts = (model, options, journal, budget)
         self._sender: Sender | None = None
@@ -104,7 +100,7 @@ class ModelConnection:
     def _end(self, task: asyncio.Task[AskTotals]) -> None:
         """Sends nothing more, and waits for what is in flight; Ctrl-C meanwhile gives that up."""
         model, options, _, budget = self._parts
-        if budget is not None and budget.n_reserved:
+        if budget.n_reserved:
             coming = counted(budget.n_reserved, "answer")
             options.tell(
                 f"{model.name}: waiting for {coming} on the way. Press Ctrl-C again to give up "

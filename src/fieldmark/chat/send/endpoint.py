@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from urllib.parse import urlsplit
 
 from fieldmark import draws
-from fieldmark.chat.journal import canonical
 from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, AnswerSettings, Message
 from fieldmark.chat.mock.answers import read_script
 from fieldmark.chat.prices import Card, ModelTables, Provider, WireForm, load_tables
 from fieldmark.chat.send.keys import (
-    is_confirmed,
+    host_of,
     is_redirect,
     key_home,
     note_secret,
@@ -34,6 +33,7 @@ from fieldmark.chat.send.keys import (
 from fieldmark.chat.send.options import check_options, is_loopback, whole_number
 from fieldmark.chat.send.pictures import PictureLimits
 from fieldmark.errors import ModelError, UnknownName, UsageError
+from fieldmark.files import canonical_json
 from fieldmark.registry import split_options
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class ChatModel:
         if self.card.quantizations:
             fields["quantizations"] = ",".join(self.card.quantizations)
         fields |= {"api": self.api} if self.api != "openai" else {}
-        return {**fields, "mock": canonical(dict(self.mock))} if self.mock else fields
+        return {**fields, "mock": canonical_json(dict(self.mock))} if self.mock else fields
 
     @property
     def body(self) -> Mapping[str, Any]:
@@ -103,12 +103,12 @@ class ChatModel:
             "image_tokens": dict(card.image_tokens or {}),
             "body": dict(self.body),
         }
-        return canonical(fields)
+        return canonical_json(fields)
 
     @property
     def fingerprint(self) -> str:
         """Stands for the model in a store."""
-        return draws.digest(canonical(self.address)).hex()
+        return draws.digest(canonical_json(self.address)).hex()
 
     @property
     def picture_limits(self) -> PictureLimits:
@@ -163,8 +163,10 @@ class ChatModel:
             raise refusal((self.key_env, self.base_url), self.key_place)
 
     def confirmed(self, send_key: Iterable[str]) -> ChatModel:
-        """The model, its key free to go if the user says so: `VARIABLE=HOST`."""
-        is_free = self.key_place and is_confirmed((self.key_env, self.base_url), send_key)
+        """The model, its key free to go if the user says so: `VARIABLE=HOST`, with the port where
+        the address has one.
+        """
+        is_free = self.key_place and f"{self.key_env}={host_of(self.base_url)}" in send_key
         return replace(self, key_place="") if is_free else self
 
     def priced(self, price: str | None) -> ChatModel:

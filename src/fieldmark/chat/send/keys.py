@@ -43,11 +43,6 @@ def who_sends(
     return "" if is_whole else tables.strangers.get(provider.name, "")
 
 
-def is_confirmed(home: KeyHome, confirmed: Iterable[str]) -> bool:
-    """`confirmed` are `VARIABLE=HOST`, with the port where the address has one."""
-    return f"{home[0]}={host_of(home[1])}" in confirmed
-
-
 def refusal(home: KeyHome, where: str) -> UsageError:
     from fieldmark.settings import user_config
 

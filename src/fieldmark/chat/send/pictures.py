@@ -4,9 +4,8 @@ The original bytes, but for metadata, when the provider takes them: re-encoding 
 alters the picture. Otherwise the same pixels always become the same bytes: upright, cut, shrunk
 with Lanczos, JPEG; sizes, quality and hash are recorded. Providers may shrink again silently.
 
-Most photos are plain JPEGs, and those need no image library: their header is read here. Reading and
-shrinking run in a few threads; a picture that several requests want at the same moment is prepared
-once.
+Reading and shrinking run in a few threads; a picture that several requests want at the same moment
+is prepared once.
 """
 
 from __future__ import annotations
@@ -27,38 +26,6 @@ from fieldmark.chat.messages import Box, Picture, PictureKey
 from fieldmark.chat.send.metadata import without_metadata
 from fieldmark.data import ImageHeader, open_image, quick_check, read_header
 from fieldmark.errors import DataError
-
-_PLAIN_FRAMES = (0xC0, 0xC1, 0xC2)
-_SCAN, _EXIF = 0xDA, 0xE1
-_END = b"\xff\xd9"
-_MOST_MARKERS = 100
-
-
-def plain_jpeg_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height of an 8-bit grey or colour JPEG that is upright as stored; else None."""
-    if not data.startswith(b"\xff\xd8\xff") or data.rfind(_END) < 0:
-        return None
-    size, at = None, 2
-    for _ in range(_MOST_MARKERS):
-        if at + 10 > len(data) or data[at] != 0xFF:
-            return None
-        marker, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
-        if marker == _SCAN:
-            # The end must come after the pixels: a thumbnail in the header has one of its own.
-            return size if data.rfind(_END) > at + 2 + length else None
-        if marker == _EXIF:
-            return None  # it may say that the image lies on its side
-        if marker in _PLAIN_FRAMES:
-            precision, components = data[at + 4], data[at + 9]
-            height = int.from_bytes(data[at + 5 : at + 7], "big")
-            width = int.from_bytes(data[at + 7 : at + 9], "big")
-            is_plain = precision == 8 and components in (1, 3) and width > 0 and height > 0
-            size = (width, height) if is_plain else None
-            if size is None:
-                return None
-        at += 2 + length
-    return None
-
 
 MEDIA_TYPES = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
 QUALITY = 92
@@ -111,15 +78,6 @@ class SentPicture:
 def prepare(picture: Picture, limits: PictureLimits = NO_LIMITS) -> SentPicture:
     """Reads a picture and makes it fit. `DataError` names one that cannot be read."""
     data = picture.read()
-    plain = plain_jpeg_size(data)
-    if plain is not None and _is_whole(picture.crop, plain):
-        bare = without_metadata(data, "JPEG")
-        if bare is not None and _fits(plain, bare, limits):
-            return _sent(bare, "image/jpeg", plain, "")
-    return _prepared(picture, data, limits)
-
-
-def _prepared(picture: Picture, data: bytes, limits: PictureLimits) -> SentPicture:
     header = _header(picture, data)
     size = header.width, header.height
     kind = "JPEG" if header.format == "MPO" else header.format
@@ -150,13 +108,13 @@ def _is_whole(crop: Box | None, size: tuple[int, int]) -> bool:
 def _redrawn(picture: Picture, data: bytes, limits: PictureLimits) -> SentPicture:
     image = open_image(data, picture.crop, name=picture.name or "picture")
     before = image.size
-    image = _shrunk(image, (limits.long_px or max(before)) / max(before))
+    image = shrunk(image, (limits.long_px or max(before)) / max(before))
     quality, made = QUALITY, _jpeg(image, QUALITY)
     while limits.n_bytes is not None and len(made) > limits.n_bytes and min(image.size) > 1:
         if quality > _LEAST_QUALITY:
             quality -= 8
         else:
-            image = _shrunk(image, 0.8)
+            image = shrunk(image, 0.8)
         made = _jpeg(image, quality)
     note = (
         f"{before[0]}×{before[1]} → {image.width}×{image.height} jpeg quality {quality} "
@@ -165,7 +123,7 @@ def _redrawn(picture: Picture, data: bytes, limits: PictureLimits) -> SentPictur
     return _sent(made, "image/jpeg", image.size, note)
 
 
-def _shrunk(image: Image.Image, scale: float) -> Image.Image:
+def shrunk(image: Image.Image, scale: float) -> Image.Image:
     if scale >= 1:
         return image
     width, height = (max(1, round(side * scale)) for side in image.size)
@@ -191,11 +149,9 @@ def glance(picture: Picture, limits: PictureLimits = NO_LIMITS) -> PictureSize:
     `DataError` names one that cannot be read.
     """
     data = picture.read()
-    size = plain_jpeg_size(data)
-    if size is None:
-        header = _header(picture, data)
-        size = header.width, header.height
-        size = size[::-1] if header.orientation in _ON_THEIR_SIDE else size
+    header = _header(picture, data)
+    size = header.width, header.height
+    size = size[::-1] if header.orientation in _ON_THEIR_SIDE else size
     width, height = size if picture.crop is None else picture.crop[2:]
     scale = min(1.0, (limits.long_px or math.inf) / max(width, height, 1))
     n_bytes = min(len(data) * scale**2, limits.n_bytes or math.inf)

@@ -20,7 +20,6 @@ from fieldmark.chat.journal import AnswerJournal, Ledger, request_key
 from fieldmark.chat.messages import Answer, Request
 from fieldmark.chat.send.http_client import HttpClient
 from fieldmark.chat.send.options import (
-    DEFAULT,
     FEW,
     AskTotals,
     OnAnswer,
@@ -344,16 +343,12 @@ class Sender:
     """An open connection to one model; what it learnt (limits, tokens) lasts over several runs."""
 
     def __init__(
-        self,
-        model: ChatModel,
-        options: Options = DEFAULT,
-        journal: AnswerJournal | None = None,
-        budget: Budget | None = None,
+        self, model: ChatModel, options: Options, journal: AnswerJournal | None, budget: Budget
     ) -> None:
         self.model, self.options, self.journal = model, options, journal
-        self.budget = budget or Budget()
-        self.budget.check(model.card)
-        self.estimator = self.budget.estimator(model.card)
+        self.budget = budget
+        budget.check(model.card)
+        self.estimator = budget.estimator(model.card)
         self.renewed: set[str] = set()
         self.has_answered = False
         self.n_faults = 0.0

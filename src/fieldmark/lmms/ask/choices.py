@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from fieldmark.chat import (
     Answer,
@@ -23,7 +23,7 @@ from fieldmark.chat import (
     letter_settings,
 )
 from fieldmark.errors import UsageError
-from fieldmark.lmms.ask.generate import DocumentReply, RequestSender, settings_of
+from fieldmark.lmms.ask.generate import DocumentReply, RequestSender, ask_all, settings_of
 from fieldmark.lmms.ask.prompts import Prompt, Setup, build_prompt, choices_of
 
 BY_LETTER = "chosen by letter: log-probabilities of the letters"
@@ -51,53 +51,40 @@ class _Reading:
     def words(self) -> str:
         return self.prompt.text if self.prompt else self.continuations[0]
 
-
-class _SentWords(NamedTuple):
-    """What is kept of a question until all are answered."""
-
-    words: str
-    continuations: tuple[str, ...]
+    @property
+    def bare(self) -> _Reading:
+        """Without messages, which hold pictures."""
+        return replace(self, prompt=self.prompt and Prompt(self.prompt.text, ()))
 
 
 def _likelihoods(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
-    came: dict[tuple[int, int], Answer] = {}
-    sent_words: dict[int, list[_SentWords]] = {}
-
-    def keep(request: Request, answer: Answer) -> None:
-        row, number = request.info
-        came[row, number] = answer
-        sending.progress.advance(int(number == 0))
+    sent: dict[int, list[_Reading]] = {}
 
     def requests() -> Iterator[Request]:
         for row in setup.part.rows:
             questions = _questions(setup, row)
-            # Without their prompts: these hold pictures.
-            sent_words[row] = [
-                _SentWords(question.words, question.continuations) for question in questions
-            ]
+            sent[row] = [question.bare for question in questions]
             for number, question in enumerate(questions):
                 name = f"{row}{_ALONE}" if question.is_alone else f"{row}#{number}"
                 messages = question.prompt.messages if question.prompt else ()
                 info, likely = (row, number), question.continuations
                 yield Request(name, messages, info=info, continuations=likely)
 
-    sending.ask(requests(), keep, setup.task.task)
-    return [_reply(row, sent_words[row], came) for row in setup.part.rows]
+    came = ask_all(setup, sending, requests())
+    return [_reply(row, sent[row], came) for row in setup.part.rows]
 
 
 def _reply(
-    row: int, sent_words: Sequence[_SentWords], came: Mapping[tuple[int, int], Answer]
+    row: int, sent: Sequence[_Reading], came: Mapping[tuple[int, int], Answer]
 ) -> DocumentReply:
     """Conditional likelihoods first, then those without context."""
-    answers = tuple(came[row, number] for number in range(len(sent_words)))
+    answers = tuple(came[row, number] for number in range(len(sent)))
     pairs = [
         ((likelihood.logprob, likelihood.is_greedy),)
         for answer in answers
         for likelihood in answer.likelihoods
     ]
-    return DocumentReply(
-        row, sent_words[0].words, tuple(pairs), answers, sent_words[0].continuations
-    )
+    return DocumentReply(row, sent[0].words, tuple(pairs), answers, sent[0].continuations)
 
 
 def _questions(setup: Setup, row: int) -> list[_Reading]:
@@ -125,12 +112,7 @@ def has_many_inputs(setup: Setup, row: int) -> bool:
 
 
 def _letters(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
-    came: dict[int, Answer] = {}
     question_of: dict[int, tuple[str, tuple[Option, ...]]] = {}
-
-    def keep(request: Request, answer: Answer) -> None:
-        came[request.info] = answer
-        sending.progress.advance()
 
     def requests() -> Iterator[Request]:
         for row in setup.part.rows:
@@ -144,10 +126,10 @@ def _letters(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
             choices = choices_of(setup, row)
             question, options = letter_question(prompt.messages[-1].parts, choices)
             question_of[row] = (question[-1].text, options)
-            yield Request(str(row), (*prompt.messages[:-1], *question), settings, info=row)
+            yield Request(str(row), (*prompt.messages[:-1], *question), settings, info=(row, 0))
 
-    sending.ask(requests(), keep, setup.task.task)
-    return [_lettered(row, *question_of[row], came[row]) for row in setup.part.rows]
+    came = ask_all(setup, sending, requests())
+    return [_lettered(row, *question_of[row], came[row, 0]) for row in setup.part.rows]
 
 
 def _lettered(row: int, prompt: str, options: Sequence[Option], answer: Answer) -> DocumentReply:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.errors import FieldmarkError, UsageError, closest
+from fieldmark.errors import FieldmarkError, UsageError, at, closest
 from fieldmark.lmms.code.call import call, load_function, seeded
 from fieldmark.lmms.code.inside import TEMPLATE_OUTPUT, TemplateLimit, template_limits
 from fieldmark.lmms.code.trust import Function
@@ -104,7 +104,7 @@ class Fields:
             made = _literal(self._rendered("doc_to_choice", doc, index))
         if isinstance(made, (list, tuple)) and made:
             return list(made)
-        raise self._wrong("doc_to_choice", index, f"gave {_shown(made)}: a list is expected")
+        raise self._wrong("doc_to_choice", index, f"gave {shown(made)}: a list is expected")
 
     def visuals(self, doc: Doc, index: int | None = None) -> list[Any]:
         """Pictures as the task gives them, in order; empty where it shows none.
@@ -126,9 +126,7 @@ class Fields:
         return self._shown(made)
 
     def messages(self, doc: Doc, index: int | None = None) -> Any:
-        """Turns as `{role, content: [{type, text | url}]}`: the task's own, or one of the user."""
-        if self.task.doc_to_messages is None:
-            return user_turn(self.visuals(doc, index), self.text(doc, index))
+        """The task's own turns as `{role, content: [{type, text | url}]}`."""
         options = self._named_kwargs("doc_to_messages")
         return self._placed_in(self._call("doc_to_messages", doc, index, **options))
 
@@ -206,7 +204,7 @@ class Fields:
         value = getattr(self.task, key)
         if not isinstance(value, str):
             expected = "expected text, a column, a template or a !function"
-            raise self._wrong(key, index, f"= {_shown(value)}: {expected}")
+            raise self._wrong(key, index, f"= {shown(value)}: {expected}")
         try:
             return render(value, without_pictures(doc))
         except FieldmarkError as error:
@@ -254,12 +252,6 @@ class Fields:
         return f"{self.task.line_of(key)}  {about}{key}"
 
 
-def user_turn(visuals: Sequence[Any], text: Any) -> list[dict[str, Any]]:
-    """One message of the user: pictures first, then the text."""
-    shown = [{"type": "image", "url": visual} for visual in visuals]
-    return [{"role": "user", "content": [*shown, {"type": "text", "text": text}]}]
-
-
 def _takes_any(takes: Mapping[str, inspect.Parameter]) -> bool:
     return any(taken.kind is inspect.Parameter.VAR_KEYWORD for taken in takes.values())
 
@@ -288,8 +280,9 @@ def _flat(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
+def shown(value: object) -> str:
+    """The value in a message."""
+    text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
@@ -336,7 +329,7 @@ def render(template: str, doc: Mapping[str, Any], where: str = "") -> str:
     try:
         return _rendered(template, doc)
     except UsageError as error:
-        raise UsageError(f"{where}  {error}" if where else str(error)) from error
+        raise UsageError(at(where, None, str(error))) from error
 
 
 def _rendered(template: str, doc: Mapping[str, Any]) -> str:

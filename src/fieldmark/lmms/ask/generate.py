@@ -60,18 +60,25 @@ class RequestSender(Protocol):
     ) -> Any: ...
 
 
-def generate(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
-    """One request per document and repeat."""
+def ask_all(
+    setup: Setup, sending: RequestSender, requests: Iterable[Request]
+) -> dict[tuple[int, int], Answer]:
+    """The answers by `info` of their requests: the document, and which of its requests it is."""
     came: dict[tuple[int, int], Answer] = {}
-    prompt_of: dict[int, str] = {}
 
     def keep(request: Request, answer: Answer) -> None:
-        came[request.info, request.repeat] = answer
-        if request.repeat == 0:
+        came[request.info] = answer
+        if request.info[1] == 0:
             sending.progress.advance()
 
-    title = setup.part.task.task
-    sending.ask(_requests(setup, sending, prompt_of), keep, title)
+    sending.ask(requests, keep, setup.task.task)
+    return came
+
+
+def generate(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
+    """One request per document and repeat."""
+    prompt_of: dict[int, str] = {}
+    came = ask_all(setup, sending, _requests(setup, sending, prompt_of))
     return [_reply(setup, row, prompt_of[row], came) for row in setup.part.rows]
 
 
@@ -81,7 +88,7 @@ def _requests(setup: Setup, sending: RequestSender, prompt_of: dict[int, str]) -
         prompt_of[row] = prompt.text
         for repeat in range(setup.task.n_repeats):
             settings = settings_of(setup, sending, repeat)
-            yield Request(str(row), prompt.messages, settings, repeat, row)
+            yield Request(str(row), prompt.messages, settings, repeat, (row, repeat))
 
 
 def settings_of(setup: Setup, sending: RequestSender, repeat: int = 0) -> AnswerSettings:

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 from fieldmark.chat import Message, MessagePart, Role, Text, assistant, system, user
 from fieldmark.errors import UsageError
-from fieldmark.lmms.ask.fields import Fields
+from fieldmark.lmms.ask.fields import Fields, shown
 from fieldmark.lmms.ask.settings import Generation
 from fieldmark.lmms.ask.shots import Examples, Shot, question_of
 from fieldmark.lmms.code.trust import Function
@@ -69,23 +69,18 @@ def _prompt(setup: Setup, row: int, question: str | None) -> Prompt:
     visuals = fields.visuals(doc, row) if fields.has_visuals else []
     head = fields.description(doc, row)
     shots = setup.examples.shots(row)
-    whole = head + context_of(setup, shots) + text
+    # As lmms-eval writes them: joined, with one delimiter at the end.
+    examples = [_example(setup, shot) + part.task.fewshot_delimiter for shot in shots]
+    whole = head + "".join(examples) + text
     if setup.layout == "multi" and shots:
         return Prompt(whole, _turns(setup, head, shots, visuals, text))
     if not any(shot.visuals for shot in shots):
         return Prompt(whole, (user_message(setup, visuals, whole),))
     parts: list[MessagePart] = []
-    for number, shot in enumerate(shots):
+    for number, (shot, example) in enumerate(zip(shots, examples, strict=True)):
         before = head if number == 0 else ""
-        text_of_shot = f"{before}{_example(setup, shot)}{part.task.fewshot_delimiter}"
-        parts.extend(user_message(setup, shot.visuals, text_of_shot).parts)
+        parts.extend(user_message(setup, shot.visuals, before + example).parts)
     return Prompt(whole, (user(*parts, *user_message(setup, visuals, text).parts),))
-
-
-def context_of(setup: Setup, shots: Sequence[Shot]) -> str:
-    """The examples as lmms-eval writes them: joined, with one delimiter at the end."""
-    between = setup.part.task.fewshot_delimiter
-    return "".join(_example(setup, shot) + between for shot in shots)
 
 
 def _example(setup: Setup, shot: Shot) -> str:
@@ -127,7 +122,7 @@ def read_messages(given: Any, task: DocumentTask) -> tuple[Message, ...]:
     """What `doc_to_messages` gives, as messages."""
     where, folders = task.line_of("doc_to_messages"), folders_for(task)
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-        raise UsageError(f"{where}  gives {_short(given)}: expected a list of messages.")
+        raise UsageError(f"{where}  gives {shown(given)}: expected a list of messages.")
     return tuple(_message(message, where, folders) for message in given)
 
 
@@ -135,7 +130,7 @@ def _message(given: Any, where: str, folders: PictureFolders) -> Message:
     role = given.get("role") if isinstance(given, Mapping) else None
     if role not in ROLES:
         raise UsageError(
-            f"{where}  gives a message {_short(given)}: expected a role of {', '.join(ROLES)}."
+            f"{where}  gives a message {shown(given)}: expected a role of {', '.join(ROLES)}."
         )
     content = given.get("content", "")
     pieces = [content] if isinstance(content, (str, Mapping)) else content
@@ -152,9 +147,4 @@ def _piece(given: Any, where: str, folders: PictureFolders) -> MessagePart:
         shown = given.get("url", given.get("image", given.get("image_url")))
         url = shown.get("url") if isinstance(shown, Mapping) else shown
         return to_picture(url, where, folders)
-    raise UsageError(f"{where}  gives content {_short(given)}: text and images can be sent.")
-
-
-def _short(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    raise UsageError(f"{where}  gives content {shown(given)}: text and images can be sent.")

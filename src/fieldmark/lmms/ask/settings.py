@@ -30,15 +30,11 @@ def prompt_kwargs(task: DocumentTask, keys: Sequence[str]) -> Any:
     every = task.lmms_eval_specific_kwargs
     if every is None:
         return None
-    for key in keys:
-        if key in every:
-            return copy.deepcopy(every[key])
-    made = copy.deepcopy(every)
-    for name in _SHARED:
-        if name in every:
-            made.update(_mapping(task, "lmms_eval_specific_kwargs", name, every[name]))
-            break
-    return made
+    name = prompt_key(task, keys)
+    if name in keys:
+        return copy.deepcopy(every[name])
+    shared = _mapping(task, "lmms_eval_specific_kwargs", name, every.get(name))
+    return copy.deepcopy(every) | shared
 
 
 def prompt_key(task: DocumentTask, keys: Sequence[str]) -> str:

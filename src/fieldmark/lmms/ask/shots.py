@@ -42,7 +42,6 @@ class Examples:
     """listed in the file; they take the place of a split"""
     sampler: str
     seed: int
-    has_visuals: bool = True
 
     def shots(self, row: int) -> list[Shot]:
         k = self.part.k
@@ -71,7 +70,7 @@ class Examples:
 
     def _shot(self, doc: dict[str, Any], full: dict[str, Any], index: int | None) -> Shot:
         text = question_of(self.fields, doc, index)
-        visuals = self.fields.visuals(full, index) if self.has_visuals else []
+        visuals = self.fields.visuals(full, index) if self.samples is None else []
         return Shot(text, answer_of(self.fields, doc, index), tuple(visuals))
 
 
@@ -112,7 +111,7 @@ def make_examples(part: DocumentPart, fields: Fields, seed: int) -> Examples:
         raise UsageError(f"{where}  lists {len(samples)} examples, {part.k} were asked for.")
     changes = {key: config[key] for key in SHOT_FIELDS if config.get(key) is not None}
     shown = replace(fields, task=part.task.model_copy(update=changes)) if changes else fields
-    return Examples(part, shown, samples, sampler, seed, samples is None)
+    return Examples(part, shown, samples, sampler, seed)
 
 
 def _samples(task: DocumentTask, given: Any) -> tuple[dict[str, Any], ...] | None:

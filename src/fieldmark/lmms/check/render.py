@@ -21,6 +21,7 @@ from fieldmark.lmms.metrics.values import gold_places
 from fieldmark.lmms.read.schema import DocumentTask
 from fieldmark.lmms.run import fetch, in_sandbox
 from fieldmark.tasks import Problem, problems_of
+from fieldmark.words import counted
 
 _NUMBER = re.compile(r"document \d+: (?:target .* is none)?")
 
@@ -60,8 +61,7 @@ class RenderedDocuments:
     def show(self) -> list[tuple[str, str]]:
         if not self.documents:
             return []
-        n = f"{self.n:,} document{'' if self.n == 1 else 's'}"
-        heading = (f"task {self.task}  split {self.split}, {n}", "")
+        heading = (f"task {self.task}  split {self.split}, {counted(self.n, 'document')}", "")
         return [heading, *(line for document in self.documents for line in document.show())]
 
     def plain(self) -> dict[str, Any]:

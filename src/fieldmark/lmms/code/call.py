@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
 import random
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
@@ -26,7 +23,7 @@ from fieldmark.lmms.code.dialogue import JudgeSilent, NetworkRefused, NoJudgemen
 from fieldmark.lmms.code.imports import CodeLoader, ModulePaths, find_file, loader
 from fieldmark.lmms.code.inside import code_runs
 from fieldmark.lmms.code.trust import MARK, Function, Trust
-from fieldmark.registry import may_run
+from fieldmark.registry import innermost_frame, may_run, named_instead
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +67,9 @@ def _load(function: Function, path: Path, modules: CodeLoader) -> Any:
         raise UsageError(f"{function.where}  {function}: {describe_error(error, path)}.") from error
     name = function.text.rpartition(".")[2]
     if not hasattr(module, name):
-        raise UsageError(f"{function.where}  {path.name} has no {name!r}.{_meant(module, name)}")
+        raise UsageError(
+            f"{function.where}  {path.name} has no {name!r}.{named_instead(module, name)}"
+        )
     return getattr(module, name)
 
 
@@ -84,14 +83,6 @@ def refuse_function(function: Function, path: Path) -> None:
     if names is not None and name not in names:
         raise UsageError(f"{function.where}  {path.name} has no {name!r}.{meant(name, names)}")
     raise CodeNotRun(f"{function.where}  {path.name}")
-
-
-def _meant(module: ModuleType, attribute: str) -> str:
-    names = [name for name in vars(module) if not name.startswith("__")]
-    defined = [
-        name for name in names if getattr(vars(module)[name], "__module__", "") == module.__name__
-    ]
-    return meant(attribute, names) or f" It defines {', '.join(defined[:5]) or 'nothing'}."
 
 
 def call(
@@ -130,12 +121,8 @@ def _talking() -> Iterator[None]:
     """What code prints belongs to the talk: stdout is for data. And it moves nobody elsewhere:
     tasks and results may be named from the folder the user stands in.
     """
-    before = Path.cwd()
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        os.chdir(before)
+    with contextlib.chdir("."), contextlib.redirect_stdout(sys.stderr):
+        yield
 
 
 def describe_error(error: BaseException, path: Path | None = None) -> str:
@@ -167,12 +154,8 @@ def _place(error: BaseException) -> str | None:
     """`folder/file.py:line` of the innermost frame that is task code."""
     if isinstance(error, SyntaxError) and error.filename:
         return _short(Path(error.filename), error.lineno or 1)
-    frames = [
-        _short(Path(frame.f_code.co_filename), line)
-        for frame, line in traceback.walk_tb(error.__traceback__)
-        if str(frame.f_globals.get("__name__", "")).startswith(MARK)
-    ]
-    return frames[-1] if frames else None
+    place = innermost_frame(error, MARK)
+    return None if place is None else _short(Path(place[0]), place[1])
 
 
 def _short(path: Path, line: int) -> str:

@@ -65,7 +65,7 @@ class Judge:
     _call: int = 0
     """of task code, and how often it asked the same"""
     _sessions: dict[str, AskSession] = field(default_factory=dict)
-    _closing: contextlib.ExitStack | None = None
+    _closing: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _lock: Any = field(default_factory=threading.Lock)
 
     def ask(
@@ -109,7 +109,6 @@ class Judge:
 
     def _session(self, model: ChatModel) -> AskSession:
         if model.name not in self._sessions:
-            self._closing = self._closing or contextlib.ExitStack()
             session = AskSession(model, self.sending, self.journal, self.budget)
             self._sessions[model.name] = self._closing.enter_context(session)
         return self._sessions[model.name]
@@ -119,9 +118,7 @@ class Judge:
 
     def __exit__(self, *_: object) -> None:
         """Ends the connections; what was said is still known."""
-        if self._closing is not None:
-            self._closing.close()
-        self._closing = None
+        self._closing.close()
         self._sessions.clear()
 
 

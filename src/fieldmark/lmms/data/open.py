@@ -13,15 +13,15 @@ import json
 import pickle
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fieldmark import draws
-from fieldmark.data import content_key, stamp
+from fieldmark.data import content_key
 from fieldmark.errors import CodeNotRun, DataError, MissingExtra, UsageError
-from fieldmark.files import write_file
+from fieldmark.files import stamp, write_file
 from fieldmark.lmms.data.sources import (
     BUILDERS,
     DocumentSource,
@@ -343,7 +343,7 @@ def _lazy(method: Callable[..., Any]) -> Callable[..., Any]:
         with_indices = options.pop("with_indices", False)
 
         def mask(batch: Any, indices: list[int]) -> list[bool]:
-            rows = [(LazyRow(batch, spot), index) for spot, index in enumerate(indices)]
+            rows = [(_row_of(batch, spot), index) for spot, index in enumerate(indices)]
             return [bool(function(*row) if with_indices else function(row[0])) for row in rows]
 
         return method(self, mask, batched=True, with_indices=True, **options)
@@ -351,35 +351,12 @@ def _lazy(method: Callable[..., Any]) -> Callable[..., Any]:
     return lazily
 
 
-class LazyRow(MutableMapping[str, Any]):
-    """One row of a batch of columns."""
+def _row_of(batch: Any, spot: int) -> Mapping[str, Any]:
+    from datasets.formatting.formatting import LazyBatch, LazyRow
 
-    def __init__(self, batch: Mapping[str, Any], spot: int) -> None:
-        self._batch, self._spot = batch, spot
-        self._own: dict[str, Any] | None = None
-
-    def __getitem__(self, key: str) -> Any:
-        return self._batch[key][self._spot] if self._own is None else self._own[key]
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self._all()[key] = value
-
-    def __delitem__(self, key: str) -> None:
-        del self._all()[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self._batch) if self._own is None else self._own)
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-    def __contains__(self, key: object) -> bool:
-        return key in (self._batch if self._own is None else self._own)
-
-    def _all(self) -> dict[str, Any]:
-        if self._own is None:
-            self._own = dict(self)
-        return self._own
+    if isinstance(batch, LazyBatch):
+        return cast(Mapping[str, Any], LazyRow(batch.pa_table.slice(spot, 1), batch.formatter))
+    return {name: column[spot] for name, column in batch.items()}  # of a format: all are decoded
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from PIL import Image, ImageOps
 
 from fieldmark.chat import Picture
 from fieldmark.data import is_image, open_encoded
-from fieldmark.errors import DataError, FieldmarkError, UsageError
+from fieldmark.errors import DataError, FieldmarkError, UsageError, at
 from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.data.sources import folders_of, is_of_hub, outside
 from fieldmark.lmms.read.schema import DocumentTask
@@ -179,13 +179,13 @@ def to_picture(visual: Any, where: str = "", folders: PictureFolders = ANYWHERE)
         text = text.removeprefix("file://")
         if "://" in text:
             raise UsageError(
-                _line(where, f"{text!r} is remote: a file on this machine is expected.")
+                at(where, None, f"{text!r} is remote: a file on this machine is expected.")
             )
         _refuse_others(text, where)
         try:
             path = folders.at(text)
         except FieldmarkError as error:
-            raise type(error)(_line(where, str(error))) from None
+            raise type(error)(at(where, None, str(error))) from None
         return Picture(path.read_bytes, name=str(path.resolve()))
     if isinstance(visual, Mapping):
         return _from_row(visual, where, folders)
@@ -217,7 +217,7 @@ def _decoded(address: str, where: str) -> bytes:
     try:
         return base64.b64decode(address.partition(",")[2], validate=True)
     except ValueError as error:
-        raise DataError(_line(where, f"a data address is not base64: {error}.")) from None
+        raise DataError(at(where, None, f"a data address is not base64: {error}.")) from None
 
 
 def _refuse_others(path: str, where: str) -> None:
@@ -232,7 +232,7 @@ def _png(image: Image.Image, where: str) -> bytes:
         plain = image if image.mode in _PNG_MODES else image.convert("RGB")
         plain.save(target, "PNG")
     except DAMAGE as error:
-        raise DataError(_line(where, f"a picture cannot be read: {words_of(error)}.")) from error
+        raise DataError(at(where, None, f"a picture cannot be read: {words_of(error)}.")) from error
     return target.getvalue()
 
 
@@ -243,8 +243,4 @@ def _kind_of(visual: object) -> str:
 
 
 def _unfit(where: str, kind: str) -> UsageError:
-    return UsageError(_line(where, f"doc_to_visual gave a {kind}: fieldmark sends images only."))
-
-
-def _line(where: str, text: str) -> str:
-    return f"{where}  {text}" if where else text
+    return UsageError(at(where, None, f"doc_to_visual gave a {kind}: fieldmark sends images only."))

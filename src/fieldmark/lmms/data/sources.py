@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from fieldmark.errors import DataError, UsageError, closest
+from fieldmark.errors import DataError, UsageError, meant
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.read.schema import DocumentTask
 from fieldmark.source_lines import is_file, is_folder, is_there, with_home
@@ -82,7 +82,7 @@ class DocumentSource:
         home = Path(self.path) if self.kind in ("folder", "saved") else None
         names = [str(home)] if home else []
         for key in ("data_files", "data_dir"):
-            for name in files_in(self.options, key):
+            for name in _each_file(self.options.get(key)):
                 plain = name.removeprefix("file://")
                 if "://" in plain or not (home or self.kind == "files" or _is_local(plain)):
                     continue  # of the hub
@@ -96,8 +96,7 @@ class DocumentSource:
             return (Path(self.path),)
         if self.kind == "hub" or self.remote:
             return ()
-        named = (files_in(self.options, key) for key in ("data_files", "data_dir"))
-        return tuple(Path(file) for files in named for file in files)
+        return tuple(map(Path, self._names()))
 
 
 def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> DocumentSource:
@@ -204,8 +203,7 @@ def _local_files(task: DocumentTask, builder: str, options: dict[str, Any]) -> d
             f"{task.line_of('dataset_path')}  dataset_path {builder!r} reads files: name them "
             "with dataset_kwargs.data_files or data_dir."
         )
-    look = _LocalPaths(task)
-    made = {**options, **{key: look.all_of(options[key], key) for key in keys}}
+    made = {**options, **{key: _local_paths(task, options[key], key) for key in keys}}
     if builder in _PICKLES:
         _refuse_pickles(task, made.get("data_files"))
     if str(task.dataset_path) == "tsv":
@@ -213,33 +211,27 @@ def _local_files(task: DocumentTask, builder: str, options: dict[str, Any]) -> d
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class _LocalPaths:
-    task: DocumentTask
+def _local_paths(task: DocumentTask, value: Any, key: str) -> Any:
+    """A path, a list of paths, or a mapping of splits to them."""
+    if isinstance(value, Mapping):
+        return {str(split): _local_paths(task, inner, key) for split, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_local_paths(task, inner, key) for inner in value]
+    return _local_path(task, str(value), key)
 
-    def all_of(self, value: Any, key: str) -> Any:
-        """A path, a list of paths, or a mapping of splits to them."""
-        if isinstance(value, Mapping):
-            return {str(split): self.all_of(inner, key) for split, inner in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self.all_of(inner, key) for inner in value]
-        return self.one(str(value), key)
 
-    def one(self, value: str, key: str) -> str:
-        where = self.task.line_of("dataset_kwargs", key)
-        if "://" in value and not value.startswith("file://"):
-            return str(cached_file(value) or value)
-        plain = with_home(value.removeprefix("file://"))
-        for folder in folders_of(self.task, "dataset_kwargs"):
-            if _is_there(folder, str(plain), key):
-                return str(folder / plain)
-        raise DataError(f"{where}  {key} {value!r} does not exist.{self._close(plain)}")
-
-    def _close(self, plain: Path) -> str:
-        folder = (folders_of(self.task, "dataset_kwargs")[0] / plain).parent
-        names = [path.name for path in folder.iterdir()] if is_folder(folder) else []
-        near = closest(plain.name, names, most=1)
-        return f" Did you mean {near[0]!r}?" if near else f" It was looked for in {folder}."
+def _local_path(task: DocumentTask, value: str, key: str) -> str:
+    if "://" in value and not value.startswith("file://"):
+        return str(cached_file(value) or value)
+    plain, folders = with_home(value.removeprefix("file://")), folders_of(task, "dataset_kwargs")
+    for folder in folders:
+        if _is_there(folder, str(plain), key):
+            return str(folder / plain)
+    first = (folders[0] / plain).parent
+    names = [path.name for path in first.iterdir()] if is_folder(first) else []
+    hint = meant(plain.name, names) or f" It was looked for in {first}."
+    where = task.line_of("dataset_kwargs", key)
+    raise DataError(f"{where}  {key} {value!r} does not exist.{hint}")
 
 
 def _is_there(folder: Path, value: str, key: str) -> bool:
@@ -253,11 +245,6 @@ def _is_there(folder: Path, value: str, key: str) -> bool:
         return next(base.glob(str(path.relative_to(base))), None) is not None
     except ValueError:  # `a**b`
         return False
-
-
-def files_in(options: Mapping[str, Any], key: str) -> Iterator[str]:
-    """The files, folders or patterns that an option names."""
-    return _each_file(options.get(key))
 
 
 def is_of_hub(file: Path) -> bool:

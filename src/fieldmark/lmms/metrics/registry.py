@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 import string
-from collections.abc import Callable, Hashable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -161,7 +162,7 @@ _ADDED_AGGREGATIONS: dict[str, Aggregation] = {}
 
 def document_metric(name: str, where: str = "") -> DocumentMetric:
     """The metric of that name."""
-    every = _metrics() | _ADDED_METRICS
+    every = _metrics()
     if name not in every:
         raise UnknownName("metric", name, every, where=where)
     return every[name]
@@ -169,12 +170,12 @@ def document_metric(name: str, where: str = "") -> DocumentMetric:
 
 def find_document_metric(name: str) -> DocumentMetric | None:
     """The metric of that name; None where a task's own code must give it."""
-    return (_metrics() | _ADDED_METRICS).get(name)
+    return _metrics().get(name)
 
 
 def aggregation(name: str, where: str = "") -> Aggregation:
     """The aggregation of that name."""
-    every = _aggregations() | _ADDED_AGGREGATIONS
+    every = _aggregations()
     if name not in every:
         raise UnknownName("aggregation", name, every, where=where)
     return every[name]
@@ -182,19 +183,18 @@ def aggregation(name: str, where: str = "") -> Aggregation:
 
 def known_document_metrics() -> list[str]:
     """All names, sorted."""
-    return sorted({*_metrics(), *_ADDED_METRICS})
+    return sorted(_metrics())
 
 
 def known_aggregations() -> list[str]:
     """All names, sorted."""
-    return sorted({*_aggregations(), *_ADDED_AGGREGATIONS})
+    return sorted(_aggregations())
 
 
 def metrics_for(output_type: str) -> list[str]:
     """The names that responses of this output type can be scored by without `process_results`."""
     kind = output_type if output_type in (CHOICE, LIKELIHOOD, ROLLING) else TEXT
-    every = _metrics() | _ADDED_METRICS
-    return sorted(name for name, metric in every.items() if kind in metric.outputs)
+    return sorted(name for name, metric in _metrics().items() if kind in metric.outputs)
 
 
 def register_aggregation(
@@ -262,37 +262,41 @@ def call_added(name: str, *args: Any, **options: Any) -> Any:
     return function(*args, **options)
 
 
-@lru_cache(maxsize=1)
-def _metrics() -> dict[str, DocumentMetric]:
-    likely = (CHOICE, LIKELIHOOD)
-    every = (
-        DocumentMetric("acc", bounds=_SHARE, outputs=likely),
-        DocumentMetric("acc_all", "acc_all", bounds=_SHARE),
-        DocumentMetric("acc_bytes", bounds=_SHARE, outputs=(CHOICE,)),
-        DocumentMetric("acc_mutual_info", bounds=_SHARE, outputs=(CHOICE,)),
-        DocumentMetric("acc_norm", bounds=_SHARE, outputs=(CHOICE,)),
-        DocumentMetric("anls", bounds=_SHARE, outputs=(TEXT,), function=anls),
-        DocumentMetric("bits_per_byte", "bits_per_byte", False, outputs=(ROLLING,)),
-        DocumentMetric("bleu", "bleu", outputs=(TEXT,)),
-        DocumentMetric("brier_score", "brier_score", False, outputs=(CHOICE,)),
-        DocumentMetric("by_pass", "bypass", outputs=(CHOICE, LIKELIHOOD, ROLLING, TEXT)),
-        DocumentMetric("bypass", "bypass", outputs=(CHOICE, LIKELIHOOD, ROLLING, TEXT)),
-        DocumentMetric("byte_perplexity", "weighted_perplexity", False, outputs=(ROLLING,)),
-        DocumentMetric("chance", bounds=_SHARE, outputs=(CHOICE,)),
-        DocumentMetric("chrf", "chrf", outputs=(TEXT,)),
-        DocumentMetric("exact_match", bounds=_SHARE, outputs=(CHOICE, TEXT), function=exact_match),
-        DocumentMetric("f1", "f1", outputs=(CHOICE,)),
-        DocumentMetric("matthews_corrcoef", "matthews_corrcoef", outputs=(CHOICE,)),
-        DocumentMetric("mcc", "matthews_corrcoef", outputs=(CHOICE,)),
-        DocumentMetric("perplexity", "perplexity", False, outputs=(LIKELIHOOD,)),
-        DocumentMetric("ter", "ter", False, outputs=(TEXT,)),
-        DocumentMetric("word_perplexity", "weighted_perplexity", False, outputs=(ROLLING,)),
-    )
-    return {metric.name: metric for metric in every}
+_BUILT_IN = (
+    DocumentMetric("acc", bounds=_SHARE, outputs=(CHOICE, LIKELIHOOD)),
+    DocumentMetric("acc_all", "acc_all", bounds=_SHARE),
+    DocumentMetric("acc_bytes", bounds=_SHARE, outputs=(CHOICE,)),
+    DocumentMetric("acc_mutual_info", bounds=_SHARE, outputs=(CHOICE,)),
+    DocumentMetric("acc_norm", bounds=_SHARE, outputs=(CHOICE,)),
+    DocumentMetric("anls", bounds=_SHARE, outputs=(TEXT,), function=anls),
+    DocumentMetric("bits_per_byte", "bits_per_byte", False, outputs=(ROLLING,)),
+    DocumentMetric("bleu", "bleu", outputs=(TEXT,)),
+    DocumentMetric("brier_score", "brier_score", False, outputs=(CHOICE,)),
+    DocumentMetric("by_pass", "bypass", outputs=(CHOICE, LIKELIHOOD, ROLLING, TEXT)),
+    DocumentMetric("bypass", "bypass", outputs=(CHOICE, LIKELIHOOD, ROLLING, TEXT)),
+    DocumentMetric("byte_perplexity", "weighted_perplexity", False, outputs=(ROLLING,)),
+    DocumentMetric("chance", bounds=_SHARE, outputs=(CHOICE,)),
+    DocumentMetric("chrf", "chrf", outputs=(TEXT,)),
+    DocumentMetric("exact_match", bounds=_SHARE, outputs=(CHOICE, TEXT), function=exact_match),
+    DocumentMetric("f1", "f1", outputs=(CHOICE,)),
+    DocumentMetric("matthews_corrcoef", "matthews_corrcoef", outputs=(CHOICE,)),
+    DocumentMetric("mcc", "matthews_corrcoef", outputs=(CHOICE,)),
+    DocumentMetric("perplexity", "perplexity", False, outputs=(LIKELIHOOD,)),
+    DocumentMetric("ter", "ter", False, outputs=(TEXT,)),
+    DocumentMetric("word_perplexity", "weighted_perplexity", False, outputs=(ROLLING,)),
+)
+
+
+def _metrics() -> Mapping[str, DocumentMetric]:
+    return ChainMap(_ADDED_METRICS, {metric.name: metric for metric in _BUILT_IN})
+
+
+def _aggregations() -> Mapping[str, Aggregation]:
+    return ChainMap(_ADDED_AGGREGATIONS, _built_in_aggregations())
 
 
 @lru_cache(maxsize=1)
-def _aggregations() -> dict[str, Aggregation]:
+def _built_in_aggregations() -> dict[str, Aggregation]:
     # Imported here: numpy is not needed to check a name.
     from fieldmark.lmms.metrics import aggregations as weighted
 

@@ -1,9 +1,7 @@
 """Reading YAML with `include`: what does a file hold, and whose form is it in?
 
 Nothing behind `!function` is run or looked for here: it becomes a mark. Files are parsed once for
-each state they are in, since hundreds of tasks include the same template. Keys that tell the two
-forms apart are written out, since sorting two thousand files must not wait for the schemas; tests
-hold the lists to them.
+each state they are in, since hundreds of tasks include the same template.
 """
 
 from __future__ import annotations
@@ -16,27 +14,17 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from fieldmark.errors import UnknownName, UsageError, closest
+from fieldmark.errors import UnknownName, UsageError, at, closest
 from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.read.schema import GROUP_KEYS, DocumentTask
 from fieldmark.source_lines import Located, is_there, read_yaml
-from fieldmark.tasks import yaml_files
+from fieldmark.tasks import Task, yaml_files
 
-_OWN = """
-about also ask data dataset kinds label metric n_test n_train options parts primary probe retrieve
-sampling score shots test title train traits unit variants version where groups zero_shot
-"""
-_THEIRS = """
-aggregate_metric_list auto_strip_thinking batch_size class cluster_key dataset_kwargs dataset_name
-dataset_path description doc_to_audio doc_to_choice doc_to_decontamination_query doc_to_messages
-doc_to_target doc_to_text doc_to_visual fewshot_config fewshot_delimiter fewshot_split filter_list
-full_docs generation_kwargs group group_alias include lmms_eval_specific_kwargs metadata metric_list
-model_specific_generation_kwargs model_specific_target_kwargs num_fewshot output_type process_docs
-process_results process_results_use_image reasoning_tags score_key should_decontaminate tag
-target_delimiter task_alias test_split training_split use_prompt validation_split
-"""
-OWN_KEYS = frozenset(_OWN.split())
+_OURS = {*Task.model_fields, "ask", "probe", "retrieve", "zero_shot"}
+_THEIRS = {*DocumentTask.model_fields, *GROUP_KEYS, "class", "include"}
+OWN_KEYS = frozenset(_OURS - _THEIRS)
 """keys of fieldmark's own files that lmms-eval does not know"""
-THEIR_KEYS = frozenset(_THEIRS.split())
+THEIR_KEYS = frozenset(_THEIRS - _OURS)
 """keys of lmms-eval's files that fieldmark's own do not have"""
 
 
@@ -284,7 +272,7 @@ class Index:
         if hits:
             files = " and ".join(str(hit.path) for hit in hits)
             reason = f"task {name!r} is defined in {files}: name the file, or rename one."
-            raise UsageError(f"{where}  {reason}" if where else reason)
+            raise UsageError(at(where, None, reason))
         if name in self.tags:
             return IndexEntry(name, "tag", self.tagged(name)[0].path)
         raise UnknownName("task, group or tag", name, self.names, where=where)

@@ -84,18 +84,22 @@ class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
-class MetricItem(BaseModel):
-    """One entry of `metric_list`; further keys are options of the metric."""
+class _WithOptions(BaseModel):
+    """Keys that are not listed are options."""
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
-
-    metric: str | Code
-    aggregation: str | Code | None = None
-    higher_is_better: bool | None = None
 
     @property
     def options(self) -> dict[str, Any]:
         return dict(self.model_extra or {})
+
+
+class MetricItem(_WithOptions):
+    """One entry of `metric_list`; further keys are options of the metric."""
+
+    metric: str | Code
+    aggregation: str | Code | None = None
+    higher_is_better: bool | None = None
 
     @property
     def name(self) -> str:
@@ -103,16 +107,10 @@ class MetricItem(BaseModel):
         return self.metric if isinstance(self.metric, str) else self.metric.text.rpartition(".")[2]
 
 
-class FilterStep(BaseModel):
+class FilterStep(_WithOptions):
     """One step of a pipeline; further keys are its options."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
-
     function: str | Code
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return dict(self.model_extra or {})
 
 
 class Pipeline(_StrictModel):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from fieldmark.errors import UnknownName, UsageError, closest, meant
+from fieldmark.errors import UnknownName, UsageError, at, closest, meant
 from fieldmark.files import parse_json
 from fieldmark.lmms.code.call import call, takes
 
@@ -107,7 +107,9 @@ class ResponseFilter:
 
 
 class _EachFilter(ResponseFilter):
-    """Changes every response by itself."""
+    """Changes every response by itself; without options where it names none."""
+
+    def __init__(self) -> None: ...
 
     def change(self, response: Any) -> Any:
         return response
@@ -164,22 +166,16 @@ def _most_frequent(responses: Sequence[Any]) -> list[Any]:
 class WhitespaceFilter(_EachFilter):
     """One leading space less."""
 
-    def __init__(self) -> None: ...
-
     def change(self, response: Any) -> Any:
         return _text(response).removeprefix(" ")
 
 
 class LowercaseFilter(_EachFilter):
-    def __init__(self) -> None: ...
-
     def change(self, response: Any) -> Any:
         return _text(response).lower()
 
 
 class UppercaseFilter(_EachFilter):
-    def __init__(self) -> None: ...
-
     def change(self, response: Any) -> Any:
         return _text(response).upper()
 
@@ -415,7 +411,7 @@ def make_filter(
     if not inspect.isclass(made) and takes(made, None, None, **options):
         return CustomFilter(lambda resps, docs: made(resps, docs, **options))
     if not takes(made, **options):
-        raise UsageError(_at(where, _wrong_options(function, made, options)))
+        raise UsageError(at(where, None, _wrong_options(function, made, options)))
     return _called(lambda: made(**options), where, getattr(made, "__name__", "filter"))
 
 
@@ -429,7 +425,7 @@ def run_pipeline(
         responses = _called(partial(_applied, step, responses, docs), where, name)
         if len(responses) != n:
             text = f"filter {name} gave {len(responses)} for {n} requests: expected one for each."
-            raise UsageError(_at(where, text))
+            raise UsageError(at(where, None, text))
     return responses
 
 
@@ -450,7 +446,7 @@ def _called(function: Callable[[], Any], where: str, name: str) -> Any:
     run.__name__ = name
     result = call(run, where=where or "filter_list")
     if isinstance(result, UsageError):
-        raise UsageError(_at(where, str(result))) from result
+        raise UsageError(at(where, None, str(result))) from result
     return result
 
 
@@ -463,7 +459,3 @@ def _wrong_options(
     hint = meant(wrong[0], parameters) if wrong else ""
     what = f"the option {wrong[0]!r}" if wrong else f"{', '.join(options) or 'no option'}"
     return f"filter {name!r} has {what}: expected {', '.join(parameters) or 'none'}.{hint}"
-
-
-def _at(where: str, text: str) -> str:
-    return f"{where}  {text}" if where else text

@@ -21,7 +21,6 @@ import inspect
 import io
 import logging
 import math
-import os
 import pickle
 import sys
 import tempfile
@@ -30,6 +29,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from fieldmark.lmms.score.encoding import as_number
 from fieldmark.stats import (
     Items,
     Resampling,
+    count_units,
     jackknife_limits,
     percentile_limits,
     unit_blocks,
@@ -96,12 +97,12 @@ class Caller:
             folder_here = folder_here.resolve()  # code is told it while it stands there
             stack.enter_context(_standing_in(folder_here))
             stack.enter_context(seeded(self.seed, _name(self.function), "aggregation"))
-            copied = copies(items)(range(len(items)))
+            copied, options = copies(items)(range(len(items))), self._options(folder_here)
             if self.fresh is None:
-                return self._call(self.function, copied, self._options(folder_here))
+                return call(self.function, copied, **options)
             function, modules = self.fresh()
             before = modules.state()
-            made = self._call(function, copied, self._options(folder_here))
+            made = call(function, copied, **options)
             # Code that adds to a module's list would count each resample on top of the last one.
             self.remembers = modules.state() != before
             return made
@@ -116,20 +117,16 @@ class Caller:
             stack.enter_context(resampling())
             stack.enter_context(seeded(self.seed, _name(self.function), "resamples"))
             options = self._options(folder_here)
-            yield lambda items: self._call(self._function(), items, options)
+            yield lambda items: call(self._function(), items, **options)
 
     def _function(self) -> Callable[..., Any]:
         return self.fresh()[0] if self.fresh is not None and self.remembers else self.function
 
     def _options(self, folder: Path) -> dict[str, Any]:
         if not _asks_for_args(self.function):
-            return {}
-        return {"args": Namespace(**{**USUAL_FLAGS, **self.flags, "output_path": str(folder)})}
-
-    def _call(
-        self, function: Callable[..., Any], items: list[Any], options: Mapping[str, Any]
-    ) -> Any:
-        return call(function, items, where=self.where, **options)
+            return {"where": self.where}
+        flags = {**USUAL_FLAGS, **self.flags, "output_path": str(folder)}
+        return {"where": self.where, "args": Namespace(**flags)}
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -147,13 +144,8 @@ def _asks_for_args(function: Callable[..., Any]) -> bool:
 @contextlib.contextmanager
 def _standing_in(folder: Path) -> Iterator[None]:
     # The working folder belongs to the process, not to a thread.
-    with _ONE_AT_A_TIME:
-        before = Path.cwd()
-        os.chdir(folder)
-        try:
-            yield
-        finally:
-            os.chdir(before)
+    with _ONE_AT_A_TIME, contextlib.chdir(folder):
+        yield
 
 
 @contextlib.contextmanager
@@ -229,16 +221,6 @@ class ScoreLimits:
     warning: str = ""
 
 
-class LimitsByKey:
-    """The limits of each number, by its key; `other` are those of all that are not listed."""
-
-    def __init__(self, other: ScoreLimits, listed: Mapping[str, ScoreLimits] | None = None) -> None:
-        self.other, self.listed = other, listed or {}
-
-    def __getitem__(self, key: str) -> ScoreLimits:
-        return self.listed.get(key, self.other)
-
-
 def weighted_limits(
     value: float,
     score: Callable[[np.ndarray], np.ndarray],
@@ -262,22 +244,25 @@ def weighted_limits(
 
 
 def function_limits(
-    caller: Caller, items: list[Any], grouping: Items, resampling: Resampling, seconds: float
-) -> LimitsByKey:
-    """For a function of a list: the limits of every number it gives."""
+    caller: Caller,
+    keys: Iterable[str],
+    items: list[Any],
+    grouping: Items,
+    resampling: Resampling,
+    seconds: float,
+) -> dict[str, ScoreLimits]:
+    """For a function of a list: the limits of every number it gives, by its key."""
     n_units = count_units(grouping)
-    if n_units < 2:
-        return LimitsByKey(ScoreLimits(n_units=n_units, warning="one unit only: no interval"))
-    with caller.again() as function:
-        try:
-            own_aggregation = _OwnAggregation(function, items, grouping, resampling, seconds)
-            missing = ScoreLimits(
-                n_units=n_units, warning="no interval: a second call does not give it"
-            )
-            return LimitsByKey(missing, own_aggregation.limits())
-        except FieldmarkError as error:
-            text = f"no interval, since other documents cannot be asked about: {error}"
-            return LimitsByKey(ScoreLimits(n_units=n_units, warning=text))
+    limits: dict[str, ScoreLimits] = {}
+    why_none = "one unit only: no interval"
+    if n_units > 1:
+        with caller.again() as function:
+            try:
+                limits = _OwnAggregation(function, items, grouping, resampling, seconds).limits()
+                why_none = "no interval: a second call does not give it"
+            except FieldmarkError as error:
+                why_none = f"no interval, since other documents cannot be asked about: {error}"
+    return dict.fromkeys(keys, ScoreLimits(n_units=n_units, warning=why_none)) | limits
 
 
 class _OwnAggregation:
@@ -345,7 +330,8 @@ class _OwnAggregation:
         """The numbers of each resample; None where more than one in twenty fails."""
         drawn: list[dict[str, float]] = []
         n_failed, late = 0, time.perf_counter() + 2 * self.seconds
-        for weight in self._weights(n):
+        blocks = unit_weights(self.grouping, _with_draws(self.resampling, n))
+        for weight in chain.from_iterable(blocks):
             try:
                 drawn.append(self.ask(np.repeat(self.every, weight)))
             except FieldmarkError:
@@ -355,10 +341,6 @@ class _OwnAggregation:
             if time.perf_counter() > late:  # resamples take longer than the call that was timed
                 return drawn[: _rung(len(drawn))] or None
         return drawn
-
-    def _weights(self, n: int) -> Iterator[np.ndarray]:
-        for block in unit_weights(self.grouping, _with_draws(self.resampling, n)):
-            yield from block
 
     def _all(self, drawn: Sequence[Mapping[str, float]]) -> dict[str, ScoreLimits]:
         limits = {}
@@ -458,7 +440,3 @@ def _rung(n_affordable: float) -> int:
 
 def _with_draws(resampling: Resampling, n: int) -> Resampling:
     return Resampling(n, resampling.level, resampling.seed, resampling.task)
-
-
-def count_units(items: Items) -> int:
-    return int(items.unit_codes().max(initial=-1)) + 1

@@ -66,7 +66,8 @@ def score_replies(
     setup: Setup, replies: Sequence[DocumentReply], seed: int
 ) -> list[ScoredDocument]:
     """Values of all documents that were answered, under every pipeline."""
-    judged = [ScoredDocument(reply, _target(setup, reply.row)) for reply in replies]
+    part, target = setup.part, setup.fields.target
+    judged = [ScoredDocument(one, target(part.document(one.row), one.row)) for one in replies]
     answered = [document for document in judged if document.reply.outcome == OK]
     scorer = _Scorer(setup, seed)
     for pipeline in setup.task.pipelines:
@@ -126,10 +127,6 @@ def _odd(setup: Setup, judged: ScoredDocument) -> str:
         is_known = gold_places(gold, choices_of(setup, row))
         return "" if is_known else "the target is not one of the choices"
     return fields.odd_target
-
-
-def _target(setup: Setup, row: int) -> Any:
-    return setup.fields.target(setup.part.document(row), row)
 
 
 def _filtered(
@@ -235,7 +232,11 @@ def row_of(setup: Setup, judged: ScoredDocument) -> tuple[Any, ...]:
     """A row of predictions (`FRAME`)."""
     doc = setup.part.document(judged.reply.row)
     target = target_text(setup, judged, doc)
-    info = json.dumps(_facts(setup, judged, doc, target), ensure_ascii=False, sort_keys=True)
+    try:
+        info = json.dumps(_info(judged, doc, target), ensure_ascii=False, sort_keys=True)
+    except UsageError as error:  # a value of a kind that only the task's code knows
+        where = setup.task.line_of("process_results")
+        raise UsageError(f"{where}  document {judged.reply.row}: {error}") from error
     cluster = _cluster(setup, judged, doc)
     is_scored = judged.reply.outcome == OK
     prediction = _prediction(setup, judged) if is_scored else None
@@ -265,11 +266,16 @@ def _prediction(setup: Setup, judged: ScoredDocument) -> str:
 
 def _value(setup: Setup, judged: ScoredDocument) -> float | None:
     """The first metric's value, where it is a number."""
-    values = judged.values.get(setup.task.pipelines[0].name, {})
-    value = values.get(setup.task.metrics[0].name)
+    value = _first_value(setup, judged)
     if isinstance(value, dict):
         value = value.get(setup.task.score_key)
     return as_number(value)
+
+
+def _first_value(setup: Setup, judged: ScoredDocument) -> Any:
+    """Of the first metric under the first pipeline."""
+    values = judged.values.get(setup.task.pipelines[0].name, {})
+    return values.get(setup.task.metrics[0].name)
 
 
 def _cluster(setup: Setup, judged: ScoredDocument, doc: dict[str, Any]) -> str | None:
@@ -277,20 +283,9 @@ def _cluster(setup: Setup, judged: ScoredDocument, doc: dict[str, Any]) -> str |
     key = setup.task.cluster_key
     if key is None:
         return None
-    values = judged.values.get(setup.task.pipelines[0].name, {})
-    inside = values.get(setup.task.metrics[0].name)
+    inside = _first_value(setup, judged)
     cluster = inside.get(key) if isinstance(inside, dict) else doc.get(key)
     return None if cluster is None else str(cluster)
-
-
-def _facts(
-    setup: Setup, judged: ScoredDocument, doc: dict[str, Any], target: str
-) -> dict[str, Any]:
-    try:
-        return _info(judged, doc, target)
-    except UsageError as error:  # a value of a kind that only the task's code knows
-        where = setup.task.line_of("process_results")
-        raise UsageError(f"{where}  document {judged.reply.row}: {error}") from error
 
 
 def _info(judged: ScoredDocument, doc: dict[str, Any], target: str) -> dict[str, Any]:

@@ -37,13 +37,12 @@ from fieldmark.lmms.score.encoding import as_number, decode
 from fieldmark.lmms.score.resample import (
     Caller,
     ScoreLimits,
-    count_units,
     function_limits,
     numbers_in,
     weighted_limits,
 )
 from fieldmark.metrics import mean_value
-from fieldmark.stats import Items, Resampling, interval
+from fieldmark.stats import Items, Resampling, count_units, interval
 from fieldmark.store import AMONG_ANSWERED, OK, Score
 
 SEVERAL_SECONDS, AT_ONCE = 10.0, 6
@@ -273,7 +272,7 @@ def _of_function(
         kind = "nothing" if result is None else f"a {type(result).__name__}"
         return [replace(empty, warning=f"the aggregation gave {kind}, no number")]
     resampling = Resampling(seed=settings.seed, task=f"{settings.task} {metric.result}")
-    limits = function_limits(caller, items, _items(units), resampling, settings.seconds)
+    limits = function_limits(caller, values, items, _items(units), resampling, settings.seconds)
     return [
         _with_limits(replace(empty, metric=_named(metric, key), value=values[key]), limits[key])
         for key in sorted(values, key=_standing)

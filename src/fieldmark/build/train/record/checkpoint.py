@@ -27,11 +27,10 @@ from fieldmark.build.train.parallel import (
     set_full_tensors,
 )
 from fieldmark.build.train.recipe import TrainRecipe, refuse_other
-from fieldmark.code import hash_file
 from fieldmark.devices import choose_decode
 from fieldmark.draws import digest
 from fieldmark.errors import DataError, Diverged, UsageError, first_line
-from fieldmark.files import json_bytes, remove_parts, whole_file, write_file
+from fieldmark.files import hash_file, json_bytes, remove_parts, whole_file, write_file
 
 FORMAT = 1
 DECODE = "data.decode"

@@ -35,6 +35,7 @@ _WORDS = {
     "stop": r"\bstop(_?sequences?)?\b",
 }
 """what an error calls a setting that the endpoint does not take"""
+_SENT_AS = {"top_logprobs": "logprobs", "max_output_tokens": "max_tokens"}
 _ABOUT_SETTINGS = (400, 403, 404, 422)
 _THINKING_SHARE = {"none": 0.0, "minimal": 0.1, "low": 0.2, "medium": 0.5}
 
@@ -83,20 +84,11 @@ class Api(abc.ABC):
         """The setting that this error is about, of those that were sent; "" = it is about none."""
         if code not in _ABOUT_SETTINGS:
             return ""
-        given = {
-            "schema": settings.schema is not None,
-            "logprobs": settings.top_logprobs is not None,
-            "reasoning_effort": bool(settings.reasoning_effort),
-            "max_tokens": True,
-            "temperature": settings.temperature is not None,
-            "top_p": settings.top_p is not None,
-            "seed": settings.seed is not None,
-            "stop": bool(settings.stop),
-        }
+        given = {_SENT_AS.get(name, name) for name in settings.given()}
         named = (
             name for name, pattern in _WORDS.items() if re.search(pattern, text, re.IGNORECASE)
         )
-        return next((name for name in named if given[name]), "")
+        return next((name for name in named if name in given), "")
 
 
 def load_api(name: WireForm) -> Api:
@@ -146,6 +138,13 @@ def thinking_tokens(effort: str, room: int) -> int:
     4000
     """
     return round(room * _THINKING_SHARE.get(effort, 0.8))
+
+
+def count(usage: Any, *keys: str) -> int:
+    """A number of tokens in a block, or in the blocks inside; 0 where there is none."""
+    for key in keys:
+        usage = usage.get(key) if isinstance(usage, Mapping) else None
+    return int(amount(usage) or 0)
 
 
 def amount(value: Any) -> float | None:

@@ -27,6 +27,7 @@ from fieldmark.chat.send.api import (
     Api,
     BadReply,
     amount,
+    count,
     spoken,
     system_text,
     thinking_tokens,
@@ -194,14 +195,12 @@ def _usage(usage: Any) -> Usage | None:
     fresh, written = amount(usage.get("input_tokens")), amount(usage.get("output_tokens"))
     if fresh is None or written is None:
         return None
-    to_cache = int(amount(usage.get("cache_creation_input_tokens")) or 0)
-    cached = int(amount(usage.get("cache_read_input_tokens")) or 0)
-    details = usage.get("output_tokens_details")
-    thought = details.get("thinking_tokens") if isinstance(details, Mapping) else 0
+    to_cache = count(usage, "cache_creation_input_tokens")
+    cached = count(usage, "cache_read_input_tokens")
     return Usage(
         tokens_in=int(fresh) + to_cache + cached,
         tokens_out=int(written),
         cached=cached,
-        reasoning=int(amount(thought) or 0),
+        reasoning=count(usage, "output_tokens_details", "thinking_tokens"),
         to_cache=to_cache,
     )

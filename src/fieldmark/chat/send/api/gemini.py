@@ -29,6 +29,7 @@ from fieldmark.chat.send.api import (
     Api,
     BadReply,
     amount,
+    count,
     spoken,
     system_text,
     thinking_tokens,
@@ -186,13 +187,12 @@ def _usage(usage: Any) -> Usage | None:
     tokens_in = amount(usage.get("promptTokenCount"))
     if tokens_in is None:
         return None
-    thought = amount(usage.get("thoughtsTokenCount")) or 0.0
-    written = (amount(usage.get("candidatesTokenCount")) or 0.0) + thought
+    thought = count(usage, "thoughtsTokenCount")
     return Usage(
         tokens_in=int(tokens_in),
-        tokens_out=int(written),
-        cached=int(amount(usage.get("cachedContentTokenCount")) or 0),
-        reasoning=int(thought),
+        tokens_out=count(usage, "candidatesTokenCount") + thought,
+        cached=count(usage, "cachedContentTokenCount"),
+        reasoning=thought,
     )
 
 

@@ -17,7 +17,7 @@ from fieldmark.chat.messages import (
     Usage,
     sendable,
 )
-from fieldmark.chat.send.api import Api, BadReply, amount
+from fieldmark.chat.send.api import Api, BadReply, amount, count
 from fieldmark.chat.send.retry import error_code, error_text
 
 if TYPE_CHECKING:
@@ -159,19 +159,14 @@ def _usage(usage: Any) -> Usage | None:
     written = 0.0 if tokens_out is None else amount(tokens_out)
     if tokens_in is None or written is None:
         return None
-    reasoning = _detail(usage, "completion_tokens_details", "reasoning_tokens")
+    reasoning = count(usage, "completion_tokens_details", "reasoning_tokens")
     unlisted = int(max(0.0, (amount(usage.get("total_tokens")) or 0.0) - tokens_in - written))
     return Usage(
         tokens_in=int(tokens_in),
         tokens_out=int(written) + unlisted,
-        cached=_detail(usage, "prompt_tokens_details", "cached_tokens"),
+        cached=count(usage, "prompt_tokens_details", "cached_tokens"),
         reasoning=max(reasoning, unlisted),
     )
-
-
-def _detail(usage: Mapping[str, Any], block: str, key: str) -> int:
-    details = usage.get(block)
-    return int(amount(details.get(key)) or 0) if isinstance(details, dict) else 0
 
 
 def _logprobs(logprobs: Any) -> tuple[TokenChance, ...]:
