@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from fieldmark.cli import main
 from fieldmark.errors import UsageError
 from fieldmark.lmms.check.task import task_problems
 from fieldmark.lmms.code.trust import Trust
@@ -201,3 +203,21 @@ def test_splits_of_named_files(tmp_path: Path, files: str, split: str, told: str
     keys = {"dataset_path": "json", "dataset_kwargs": f"{{data_files: {files}}}"}
     problems = found(tmp_path, **keys, test_split=split)
     assert texts(problems).startswith(told) and bool(problems) == bool(told)
+
+
+def test_a_missing_package_has_one_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Defect: 3 in `check`, 0 in `plan`, 4 in `run`; and nothing in a plain `check`."""
+    monkeypatch.chdir(tmp_path)
+    Path("birds.jsonl").write_text('{"question": "Which?", "answer": "wren"}\n')
+    files = {"dataset_path": "json", "dataset_kwargs": "{data_files: {test: birds.jsonl}}"}
+    found(tmp_path, **files)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    job = ["--model", "chat/mock/wren", "--task", "birds.yaml"]
+    for words in (["check", "birds.yaml", "--n-documents", "1"], ["plan", *job], ["run", *job]):
+        assert main(words) == 4, words
+        told = capsys.readouterr()
+        assert "needs the package 'datasets'" in " ".join((told.out + told.err).split())
+    assert main(["check", "birds.yaml"]) == 0
+    assert "needs the package 'datasets'" in " ".join(capsys.readouterr().out.split())

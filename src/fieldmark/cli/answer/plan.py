@@ -38,7 +38,7 @@ from fieldmark.cli.show import (
     size,
     talk,
 )
-from fieldmark.errors import readable
+from fieldmark.errors import MissingExtra, readable
 from fieldmark.progress import duration
 from fieldmark.words import first_few
 
@@ -103,6 +103,8 @@ def _show(args: PlanFlags) -> int:
     steps = None if where == "here" else plan_steps(plan, grid, where)
     rows = _job_rows(plan)
     power = _power(plan, settings)
+    missing = [job.error for job in plan.jobs if isinstance(job.error, MissingExtra)]
+    code = MissingExtra.exit_code if missing and len(missing) == len(plan.jobs) else 0
     if args.json:
         print_json(
             {
@@ -116,7 +118,7 @@ def _show(args: PlanFlags) -> int:
                 "n_arrays": None if steps is None else steps.n_arrays,
             }
         )
-        return 0
+        return code
     _show_jobs(rows, plan)
     _show_power(power)
     for note in grid.notes:
@@ -130,7 +132,7 @@ def _show(args: PlanFlags) -> int:
         _show_totals(plan, settings)
     if steps is not None:
         _show_steps(steps)
-    return 0
+    return code
 
 
 def _show_jobs(rows: Sequence[Mapping[str, Any]], plan: Plan) -> None:

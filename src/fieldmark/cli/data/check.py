@@ -25,7 +25,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from fieldmark.cli.flags import Common, DataFlags, check_least
 from fieldmark.cli.show import counted, print_json, show, show_sentence, talk
-from fieldmark.errors import FieldmarkError, UsageError, readable
+from fieldmark.errors import FieldmarkError, MissingExtra, UsageError, readable
 from fieldmark.progress import for_people
 from fieldmark.source_lines import read_text
 from fieldmark.tasks import (
@@ -153,7 +153,7 @@ def check_paths(args: CheckArgs) -> Findings:
         for task, of_data in _render(args, reader, checked) if args.n_documents else ():
             rendered.append(task)
             problems += of_data
-            codes += [3] if _has_errors(of_data) else []
+            codes += [_code_of_data(of_data)] if _has_errors(of_data) else []
     _check_names(args, checked)
     seen = [file.seen for file in checked.files] if checked else []
     others: list[Problem] = []
@@ -174,6 +174,11 @@ def _codes_of(checked: CheckedFiles) -> Iterator[int]:
     for problem in checked.problems:
         if problem.level == "error":
             yield 3 if problem.kind == "data" and own_files.issuperset(problem.files) else 2
+
+
+def _code_of_data(problems: Iterable[Problem]) -> int:
+    """As a run would end."""
+    return MissingExtra.exit_code if any(one.kind == "package" for one in problems) else 3
 
 
 def _check_names(args: CheckArgs, checked: CheckedFiles | None) -> None:

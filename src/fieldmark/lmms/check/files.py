@@ -18,6 +18,7 @@ from fieldmark.lmms.check.code import code_problems, name_problems
 from fieldmark.lmms.check.task import group_problems
 from fieldmark.lmms.check.task import task_problems as problems_of_task
 from fieldmark.lmms.code.trust import Trust
+from fieldmark.lmms.data.open import missing_datasets
 from fieldmark.lmms.read.files import Index, IndexEntry, index_folders, kind_of, read_document_file
 from fieldmark.lmms.read.groups import expand_file, make_group, make_task
 from fieldmark.progress import Progress, Silent
@@ -60,6 +61,7 @@ def check_files(
             files.append(file)
             progress.advance()
             problems.extend(problem.found_in(path) for problem in file_problems)
+    problems.extend(_missing_package(files))
     problems.extend(_duplicates(files))
     problems.extend(_group_problems(files, trust))
     failing = None
@@ -72,6 +74,13 @@ def check_files(
         failing = frozenset(path for problem in code for path in problem.files)
         problems.extend(code)
     return CheckedFiles(tuple(files), tuple(merge_problems(problems)), failing)
+
+
+def _missing_package(files: Sequence[CheckedFile]) -> Iterator[Problem]:
+    tasks = [file for file in files if file.task is not None]
+    if tasks and (missing := missing_datasets()):
+        paths = tuple(file.path for file in tasks)
+        yield Problem("warning", "package", tasks[0].place, str(missing), paths)
 
 
 def _check_file(

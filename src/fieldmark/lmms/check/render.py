@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import CodeNotRun, FieldmarkError
+from fieldmark.errors import CodeNotRun, FieldmarkError, MissingExtra
 from fieldmark.lmms.ask.fields import Fields
 from fieldmark.lmms.ask.settings import prompt_kwargs, target_kwargs
 from fieldmark.lmms.data.documents import Split, open_documents
@@ -20,7 +20,7 @@ from fieldmark.lmms.data.pictures import folders_for, to_picture
 from fieldmark.lmms.metrics.values import gold_places
 from fieldmark.lmms.read.schema import DocumentTask
 from fieldmark.lmms.run import fetch, in_sandbox
-from fieldmark.tasks import Problem, problems_of
+from fieldmark.tasks import Kind, Problem, problems_of
 from fieldmark.words import counted
 
 _NUMBER = re.compile(r"document \d+: (?:target .* is none)?")
@@ -83,7 +83,8 @@ def render_documents(task: DocumentTask, n: int, cache: Path, may_fetch: bool) -
 def _unopened(task: DocumentTask, error: FieldmarkError) -> RenderedDocuments:
     if isinstance(error, CodeNotRun):
         return RenderedDocuments(task.task, problems=(_not_run(task, error),))
-    problems = problems_of(error, "data", task.line_of("dataset_path"))
+    kind: Kind = "package" if isinstance(error, MissingExtra) else "data"
+    problems = problems_of(error, kind, task.line_of("dataset_path"))
     return RenderedDocuments(task.task, problems=tuple(problems))
 
 

@@ -39,8 +39,8 @@ class NetworkRefused(BaseException):
 
 Handlers = Mapping[str, Callable[..., Any]]
 _KINDS = (
-    "BatchPending", "BudgetSpent", "CodeNotRun", "UsageError", "DataError", "ModelError",
-    "RunsFailed",
+    "BatchPending", "BudgetSpent", "CodeNotRun", "UsageError", "DataError", "MissingExtra",
+    "ModelError", "RunsFailed",
 )  # fmt: skip
 _CROSSING = (*_KINDS, "JudgeSilent", "NoJudgement")
 """exceptions that are the same on both sides"""

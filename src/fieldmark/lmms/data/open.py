@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import inspect
 import json
 import pickle
@@ -266,12 +267,10 @@ _ON_THIS_MACHINE = (
 """protocols of fsspec that open no connection; `hf` heeds the switch that is turned off here"""
 
 
-def import_datasets() -> Any:
-    try:
-        import datasets
-    except ModuleNotFoundError:
-        raise MissingExtra("a task in lmms-eval's form", "hub", "datasets") from None
-    return datasets
+def missing_datasets() -> MissingExtra | None:
+    """Why the data of no task can be opened on this machine."""
+    is_there = importlib.util.find_spec("datasets") is not None
+    return None if is_there else MissingExtra("a task in lmms-eval's form", "hub", "datasets")
 
 
 @contextlib.contextmanager
@@ -281,7 +280,9 @@ def quiet_datasets(is_online: bool) -> Iterator[Any]:
     A user who switched the network off for it by HF_HUB_OFFLINE has it off here too, and nobody is
     told what was opened.
     """
-    datasets = import_datasets()
+    if missing := missing_datasets():
+        raise missing
+    import datasets
     import huggingface_hub
 
     flags = [(datasets.config, "HF_HUB_OFFLINE"), (huggingface_hub.constants, "HF_HUB_OFFLINE")]
