@@ -79,6 +79,11 @@ class Lines:
 class Silent(Lines):
     """Shows nothing; what the Python API uses unless told otherwise."""
 
+    done = 0
+
+    def _say_if_due(self) -> None:
+        pass
+
     def say(self, text: str) -> None:
         pass
 

@@ -85,7 +85,7 @@ def test_run_shows_the_flags_people_use_and_the_rest_on_request(
 
     few, every = shown("--help"), shown("--help-all")
     assert few < every and len(few) <= 20
-    assert {"--model", "--n-train", "--max-usd"} <= few
+    assert {"--model", "--n-train", "--max-usd", "--max-tokens"} <= few
     assert {"--exclude-tasks", "--temp", "--threads"} <= every - few
 
 
@@ -434,3 +434,9 @@ def test_each_missing_flag_has_a_line(
     lines = capsys.readouterr().err.removeprefix("fieldmark: ").splitlines()
     assert len(lines) == len(missing) and all(map(str.startswith, lines, missing))
     assert "(required)" not in "".join(lines)
+
+
+def test_data_make_counts_what_it_drew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "make", "world", "--size", "60", "--out", str(tmp_path / "w")]) == 0
+    n = len([*(tmp_path / "w").rglob("*.jpg")])
+    assert f"contains {n} drawn photos" in capsys.readouterr().err

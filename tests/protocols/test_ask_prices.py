@@ -178,7 +178,9 @@ def test_a_limit_is_that_of_one_command_and_plan_knows_it(
         model = f"chat/custom/ours?base_url={url}"
         flags = command(world, "--model", model, *SMALL, "--price", "200/300")[1:]
         flags += ["--max-output", "20"]
-        assert "limit: none." in _planned(capfd, *flags)[1]
+        assert "limit: none. `--max-usd X` sets one." in _planned(capfd, *flags)[1]
+        unpriced = _planned(capfd, *(word for word in flags if word not in ("--price", "200/300")))
+        assert "limit: none. `--max-tokens N` sets one, or" in unpriced[1]
         assert "limit: $99.00, which is enough." in _planned(capfd, *flags, "--max-usd", "99")[1]
         code, said = _planned(capfd, *flags, "--max-usd", "0.2")
         assert code == 0 and "limit: $0.20 for each command. `run` stops there" in said

@@ -84,7 +84,7 @@ def test_few_options_and_all_classes_never_meet_without_a_word(
         text = " ".join(wide_table(table, 300).split())
         assert f"world-species synthetic options=8: guessing scores 12.5 ({options})" in text
         assert f"world-species synthetic: guessing scores 4.2 ({classes})" in text
-        with pytest.raises(DataError, match="among the same options"):
+        with pytest.raises(DataError, match="`--ask choices=0` offers all classes"):
             compare_models(store, f"{WREN} (ask)", f"{COLOUR} (probe, n_train=24)")
         drawn = draw("curve", read_results(store))
         assert any("easier question" in line for line in drawn["title"]["subtitle"])

@@ -190,7 +190,7 @@ def test_drawings_and_photos_share_no_column_and_no_mean(store: Store) -> None:
     assert columns == {("leaves", True), ("stages", True), ("leaves synthetic", False)}
     assert table.rows[-1].is_synthetic and not table.rows[0].is_synthetic, "photos come first"
     assert wide_table(table, 200).startswith("Best overall (2 tasks)")
-    assert "Drawn tasks are left out of means and ranks" in " ".join(table.notes)
+    assert "Means and ranks count leaves, stages only: the other tasks" in " ".join(table.notes)
     names = [task["name"] for task in build_summary(store)["tasks"]]
     assert sorted(names) == ["leaves", "leaves (synthetic)", "stages"]
 

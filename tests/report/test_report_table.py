@@ -12,9 +12,11 @@ import pytest
 
 from fieldmark.errors import UnknownName
 from fieldmark.report import long_table, part_table, plain_rows, read_table, wide_table
+from fieldmark.report.chance import ChanceLevel
 from fieldmark.report.facts import signature
 from fieldmark.report.rows import Table
 from fieldmark.report.table.ranking import rank_rows
+from fieldmark.report.table.text import chance_texts
 from fieldmark.store import RunFilter, RunSpec, Score, Store
 
 APP = version("fieldmark")
@@ -293,3 +295,9 @@ def test_numbers_in_names_are_sorted_as_numbers(store):
     rows = [replace(row, setup=f"ask, n_train={n}") for n in (10, 3, 0)]
     names = rank_rows(Table(tuple(rows))).names
     assert [name.rpartition("=")[2] for name in names] == ["0)", "3)", "10)"]
+
+
+def test_equal_levels_of_guessing_are_told_once(store):
+    row = read_table(store).rows[0]
+    rows = [replace(row, chance=ChanceLevel(0.5, among)) for among in ("2 options", "2 classes")]
+    assert chance_texts(rows) == ["50.0"] and chance_texts(rows[:1]) == ["50.0 (2 options)"]

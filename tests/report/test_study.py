@@ -255,7 +255,9 @@ def test_models_that_chose_among_other_options_share_no_tier_and_no_verdict(empt
         f"Best: {sentence}" for sentence in sentences
     ]
     assert [row["column"] for row in plain_rows(table)] == [row.column for row in table.rows]
-    with pytest.raises(DataError, match="have no column of the table in common"):
+    with pytest.raises(
+        DataError, match="on t: the first chose among 3 options, the second among 6 options. `--ask"
+    ):
         compare_models(empty, "c/a", "c/c")
     best = [part["title"]["text"] for part in panels_of(draw("difference", read_results(empty)))]
     assert sorted(best) == ["t", "t (options=3)"]

@@ -39,7 +39,7 @@ Where = Literal["here", "local", "slurm", "debug"]
 EXCLUDE = ("exclude_tasks", "exclude_clusters", "exclude_subclusters")
 FIRST_FLAGS = (
     *("experiment", "model", "task", "protocol", "n_train", "n_test", "seed", "repeats", "force"),
-    *("on", "max_usd", "price", "results", "data", "device", "bad_images", "offline"),
+    *("on", "max_usd", "max_tokens", "price", "results", "data", "device", "bad_images", "offline"),
 )
 """what most people need of `run` and `plan`; `--help-all` shows the rest"""
 METAVARS = {int: "N", float: "X", str: "TEXT", OtherModel: "MODEL"}

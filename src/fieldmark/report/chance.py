@@ -277,6 +277,11 @@ def by_options(store: Store, rows: Sequence[Row]) -> list[Row]:
     ]
 
 
+def choice_words(row: Row) -> str:
+    """Among how much the model of a row chose."""
+    return row.chance.among if row.chance else row.column.partition(OPTIONS)[2] or "all classes"
+
+
 def _chooses(store: Store, row: Row) -> bool:
     """Was a language model asked for a label?"""
     if is_valued(row.run) or not is_asked(store.finished_parts(row.run.id)):

@@ -36,7 +36,7 @@ from fieldmark.store import (
     Store,
     fewer_examples,
 )
-from fieldmark.words import SYNTHETIC_NOTE, counted, grouped
+from fieldmark.words import SYNTHETIC_NOTE, counted, first_few, grouped
 
 if TYPE_CHECKING:
     from fieldmark.report.tiers import Study
@@ -366,9 +366,9 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
         for heading, metric in sorted(spare)
     ]
     if has_both:
-        notes.append(
-            "Drawn tasks are left out of means and ranks because this table has real photos."
-        )
+        real = {row.task_name: None for row in rows if not row.is_synthetic}
+        names = first_few([*real])
+        notes.append(f"Means and ranks count {names} only: the other tasks have drawn photos.")
     kept = [replace(row, is_counted=False) if row.column_key in spare else row for row in rows]
     tasks = list(columns)
     kept.sort(

@@ -103,8 +103,8 @@ class ModelConnection:
         if budget.n_reserved:
             coming = counted(budget.n_reserved, "answer")
             options.tell(
-                f"{model.name}: waiting for {coming} on the way. Press Ctrl-C again to give up "
-                "what may be charged."
+                f"{model.name}: waiting for {coming} on the way. Press Ctrl-C again to stop "
+                "without them; they may still be charged."
             )
         try:
             self._loop.call_soon_threadsafe(task.cancel)

@@ -226,7 +226,10 @@ def _cost(cost: Estimate, budget: Budget, journal: Path) -> str:
     limits = [dollars(budget.max_usd)] if budget.max_usd is not None else []
     limits += [f"{budget.max_tokens:,} tokens"] if budget.max_tokens is not None else []
     if not limits:
-        lines.append("limit: none. `--max-usd X` sets one.")
+        flags = "`--max-usd X` sets one."
+        if cost.usd is None:
+            flags = "`--max-tokens N` sets one, or `--max-usd X` with `--price IN/OUT`."
+        lines.append(f"limit: none. {flags}")
     elif budget.fits(Cost(cost.tokens_in, cost.tokens_out, cost.usd)):
         lines.append(f"limit: {' and '.join(limits)}, which is enough.")
     else:

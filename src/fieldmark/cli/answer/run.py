@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fieldmark.experiments import Grid, Outcome, Plan
     from fieldmark.settings import Settings
 
-FIRST_FLAGS = (*grid_flags.FIRST_FLAGS, "jobs", "detach", "quiet")
+FIRST_FLAGS = (*grid_flags.FIRST_FLAGS, "jobs", "quiet")
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,6 +302,7 @@ class DataMakeArgs:
 
 def make(args: DataMakeArgs) -> int:
     from fieldmark.data import load_dataset
+    from fieldmark.data.read.folders import is_image
     from fieldmark.world import World
 
     dataset = load_dataset(args.name)
@@ -328,7 +329,9 @@ def make(args: DataMakeArgs) -> int:
             f"{root}  cannot be written ({error.strerror or error}): choose another folder "
             "with --out."
         ) from error
-    talk(f"{root}  contains about {args.size} drawn photos, in the layout of `{args.name}`.")
+    n = sum(is_image(path.name) for path in root.rglob("*"))  # none where they lie in archives
+    photos = f"{n:,}" if n else f"about {args.size}"
+    talk(f"{root}  contains {photos} drawn photos, in the layout of `{args.name}`.")
     if args.name == "folder":  # as a user's own photos lie
         talk(f"next: fieldmark try {shlex.quote(str(root / 'train'))}")
         return 0

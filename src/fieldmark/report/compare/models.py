@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fieldmark.errors import DataError, UnknownName, UsageError
-from fieldmark.report.chance import with_chance
+from fieldmark.report.chance import OPTIONS, choice_words, with_chance
 from fieldmark.report.compare.paired import Paired, read_paired
 from fieldmark.report.providers import pairing_metric, why_not_paired
 from fieldmark.report.rows import Row, current_runs, names_with_caveats, read_table, superseded_note
@@ -312,6 +312,21 @@ def _leading(
 
 # --- Choice of two rows: which two rows of the table do two names mean?
 #
+def _nothing_shared(store: Store, rows: Sequence[Row], a: str, b: str) -> str:
+    tasks_b = {row.run.spec.task: row for row in rows if row.name == b}
+    asked_a = [row for row in rows if row.name == a]
+    pairs = [(row, tasks_b[row.run.spec.task]) for row in asked_a if row.run.spec.task in tasks_b]
+    for pair in pairs:
+        if any(OPTIONS in row.column for row in pair):
+            offer_a, offer_b = map(choice_words, with_chance(store, pair))
+            return (
+                f"{a!r} and {b!r} did not answer the same question on {pair[0].task_name}: the "
+                f"first chose among {offer_a}, the second among {offer_b}. "
+                "`--ask choices=0` offers all classes."
+            )
+    return f"{a!r} and {b!r} did not answer the same question: compare two of one task and data."
+
+
 # A name is a row's, a model's (`#` chooses a version, else the newest is taken), or a part of a
 # row's name that fits one model only. Where a model has several setups, the one that both share.
 
@@ -357,10 +372,7 @@ def choose_rows(
 
     chosen = min(pairs, key=standing)
     if not columns_of[chosen[0]] & columns_of[chosen[1]]:
-        raise DataError(
-            f"{chosen[0]!r} and {chosen[1]!r} have no column of the table in common: compare two "
-            "that answered the same task, on the same data, among the same options."
-        )
+        raise DataError(_nothing_shared(store, rows, *chosen))
     notes = [
         f"{match.label} is the newest of {len(match.others) + 1} versions (others: "
         f"{', '.join(match.others)})."

@@ -330,9 +330,14 @@ def _blind(table: Table, rows: Sequence[Row]) -> float | None:
 
 
 def chance_texts(rows: Sequence[Row]) -> list[str]:
-    """The chance levels of rows of one column: `12.5 (8 options)`."""
-    levels = [(row.chance, row.score) for row in rows if row.chance]
-    return list(dict.fromkeys(f"{number(c.value, score)} ({c.among})" for c, score in levels))
+    """The chance levels of rows of one column: `12.5 (8 options)`; `50.0` of two classes, and of
+    two options.
+    """
+    among: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.chance:
+            among.setdefault(number(row.chance.value, row.score), {})[row.chance.among] = None
+    return [f"{n} ({one})" if not others else n for n, (one, *others) in among.items()]
 
 
 def _unanswered(rows: Sequence[Row], width: int) -> Iterator[str]:

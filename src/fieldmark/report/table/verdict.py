@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from fieldmark.report.chance import OPTIONS, trained_words
+from fieldmark.report.chance import OPTIONS, choice_words, trained_words
 from fieldmark.report.rows import Row, Table, names_with_caveats
 from fieldmark.report.tiers import ColumnKey, Overall
 
@@ -89,8 +89,8 @@ def _left_out(
         is_one = len(apart) == 1
         yield (
             f"{named([names[name] for name, *_ in apart])} {'is' if is_one else 'are'} not "
-            f"compared with these: {'it' if is_one else 'they'} chose among {_choice(other)} on "
-            f"{counted.task_name}, the others among {_choice(counted)}. "
+            f"compared with these: {'it' if is_one else 'they'} chose among {choice_words(other)} "
+            f"on {counted.task_name}, the others among {choice_words(counted)}. "
             "`--ask choices=0` offers all classes."
         )
     if lacking:
@@ -107,10 +107,6 @@ def _other_options(
     """The row of one of these columns that is about the same task with other options."""
     same = (row_of[key] for key in keys if row_of[key].run.spec.task == row.run.spec.task)
     return next((other for other in same if OPTIONS in f"{other.column}{row.column}"), None)
-
-
-def _choice(row: Row) -> str:
-    return row.chance.among if row.chance else row.column.partition(OPTIONS)[2] or "all classes"
 
 
 def _close(scores: Mapping[str, float], is_up: bool) -> str:
