@@ -12,6 +12,7 @@ first.
     ├── DataError         3   a dataset, a table, an image or the store cannot be used as it is
     │   └── StoreError    3   the results file is locked, read-only, damaged or from a newer version
     ├── ModelError        4   weights, model code or the network failed
+    │   ├── BudgetSpent   4   a limit of cost is reached; the same command continues
     │   ├── MissingExtra  4   the packages of an optional extra are not installed
     │   └── OutOfMemory   4   the device has too little memory even for the smallest batch
     └── RunsFailed        5   some runs failed, the others were kept
@@ -87,6 +88,10 @@ class StoreError(DataError):
 
 class ModelError(FieldmarkError):
     exit_code = 4
+
+
+class BudgetSpent(ModelError):
+    pass
 
 
 class MissingExtra(ModelError):

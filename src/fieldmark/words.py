@@ -31,6 +31,15 @@ def counted(n: int, noun: str, plural: str = "") -> str:
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
+def by_number(text: str) -> list[str | int]:
+    """Sorts numbers in texts as numbers.
+
+    >>> sorted(["n=10", "n=9", "n"], key=by_number)
+    ['n', 'n=9', 'n=10']
+    """
+    return [int(part) if at % 2 else part for at, part in enumerate(re.split(r"(\d+)", text))]
+
+
 def score_words(value: float, is_fraction: bool) -> str:
     """A score as tables have it: shares in percent with one decimal.
 

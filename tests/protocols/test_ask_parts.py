@@ -115,7 +115,7 @@ def test_a_cap_keeps_the_parts_that_are_complete(newt: tuple[Path, str], tmp_pat
     with running(parrot) as url:
         name = f"chat/mock/wren?base_url={url}"
         (failure,) = go(5_000).failures
-        assert failure.exit_code == 4 and "answers are kept" in failure.error
+        assert failure.exit_code == 4 and "new answers are kept" in failure.error
         with Store.open(settings.store) as store:
             (run,) = store.runs()
             before = {each.part for each in store.finished_parts(run.id)}

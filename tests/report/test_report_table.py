@@ -13,6 +13,8 @@ import pytest
 from fieldmark.errors import UnknownName
 from fieldmark.report import long_table, part_table, plain_rows, read_table, wide_table
 from fieldmark.report.facts import signature
+from fieldmark.report.rows import Table
+from fieldmark.report.table.ranking import rank_rows
 from fieldmark.store import RunFilter, RunSpec, Score, Store
 
 APP = version("fieldmark")
@@ -296,3 +298,10 @@ def test_without_a_model_on_all_tasks_there_is_no_mean(tmp_path):
         wide = wide_table(read_table(store), 80)
     assert "mean" not in text and "not run" not in text
     assert "mean" not in wide and "– not run" in wide
+
+
+def test_numbers_in_names_are_sorted_as_numbers(store):
+    row = read_table(store).rows[0]
+    rows = [replace(row, setup=f"ask, n_train={n}") for n in (10, 3, 0)]
+    names = rank_rows(Table(tuple(rows))).names
+    assert [name.rpartition("=")[2] for name in names] == ["0)", "3)", "10)"]

@@ -86,6 +86,25 @@ def test_documents_are_judged_by_their_values(page: Any, names: dict[str, str]) 
     assert "texts, not labels" in text_of(page, f"#/confusions/{names['birds-f1']}")
 
 
+def test_truth_is_chosen_among_targets(page: Any, names: dict[str, str]) -> None:
+    """Defect: the models' replies were offered too."""
+    said = text_of(page, f"#/predictions/{names['birds-choice']}")
+    assert "This page does not show the pictures of lmms-eval tasks." in said
+    fields = page.eval_on_selector_all(
+        "label.field", "all => all.map(one => one.querySelector('span').textContent)"
+    )
+    offered = {
+        name: set(
+            page.locator("label.field")
+            .nth(fields.index(name))
+            .locator("option")
+            .evaluate_all("all => all.map(one => one.value).filter(Boolean)")
+        )
+        for name in ("Truth", "Answer")
+    }
+    assert offered["Truth"] and offered["Answer"] and not offered["Truth"] & offered["Answer"]
+
+
 @pytest.mark.slow
 def test_two_models_are_compared_as_on_the_command_line(page: Any, settings: Settings) -> None:
     with Store.open(settings.store, read_only=True) as store:

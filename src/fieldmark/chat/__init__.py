@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from fieldmark import exports
 
 if TYPE_CHECKING:
-    from fieldmark.chat.budget import Budget, Estimate, Estimator, dollars, estimate
+    from fieldmark.chat.budget import Budget, Estimate, Estimator, Usual, dollars, estimate
     from fieldmark.chat.journal import AnswerJournal, spent_usd
     from fieldmark.chat.local.model import LocalModel, local_model
     from fieldmark.chat.messages import (
@@ -100,6 +100,7 @@ __all__ = [
     "Role",
     "Text",
     "Usage",
+    "Usual",
     "ask_now",
     "assistant",
     "chat_model",

@@ -60,6 +60,8 @@ class Budget:
     spent_tokens: int = 0
     n_unpriced: int = 0
     """answers whose cost is unknown: spent_usd is a lower bound when there are any"""
+    n_answers: int = 0
+    """new ones, which are in the journal"""
     late_usd: float = 0.0
     """of spent_usd, what answers may have cost that never arrived"""
     late_tokens: int = 0
@@ -155,6 +157,7 @@ class Budget:
         """What an answer cost; `cost` is what counts where the provider does not tell."""
         if answer.is_replayed or not answer.is_answer:
             return
+        self.n_answers += 1
         if answer.usage is not None:
             self.spent_tokens += answer.usage.total
         else:
@@ -236,9 +239,14 @@ class Estimator:
         """Prompt tokens by rule, before any correction."""
         return self.messages(request.messages, [(p.width, p.height) for p in pictures])
 
+    @property
+    def charged_share(self) -> float:
+        """Of the tokens that prompts were guessed to take, how many were charged; 0: not known."""
+        return self._charged / self._guessed if self._guessed else 0.0
+
     def tokens_in(self, guess: int) -> int:
         """The guess, corrected by the answers so far."""
-        return guess if not self._guessed else round(guess * self._charged / self._guessed)
+        return round(guess * (self.charged_share or 1))
 
     def likely_out(self, settings: AnswerSettings) -> int:
         """Tokens an answer takes: the most seen so far, else all the room it has."""
@@ -299,7 +307,7 @@ class Estimate:
     fewer_examples: str = ""
     """how many of the examples asked for fit, and why no more; "" = all"""
     likely_usd: float | None = None
-    """with answers as long as those of the model were so far"""
+    """with prompts and answers as long as those of the model were so far"""
 
     def scaled(self, n: int) -> Estimate:
         """What `n` requests like these will take."""
@@ -313,16 +321,27 @@ class Estimate:
         return replace(self, usd=usd, likely_usd=likely)
 
 
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What requests to a model took so far; 0: not known."""
+
+    tokens_out: float = 0.0
+    """of an answer"""
+    charged_share: float = 0.0
+    """as that of `Estimator`"""
+
+
+UNKNOWN_USUAL = Usual()
 LIKELY_ROOM = 0.1
 """of its room that an answer is taken to need before the first; a label in JSON needs less"""
 
 
 def estimate(
-    requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Estimator, usual_out: float = 0
+    requests: Iterable[tuple[Request, Sequence[Size]]],
+    estimator: Estimator,
+    usual: Usual = UNKNOWN_USUAL,
 ) -> Estimate:
-    """Sums over requests and the sizes of their pictures; reads no image. `usual_out`: tokens of an
-    answer of this model so far; 0 = none is known.
-    """
+    """Sums over requests and the sizes of their pictures; reads no image."""
     n = tokens_in = tokens_out = 0
     likely_out = 0.0
     for request, sizes in requests:
@@ -330,7 +349,8 @@ def estimate(
         tokens_in += estimator.messages(request.messages, sizes)
         room = request.settings.max_output_tokens
         tokens_out += room
-        likely_out += min(room, usual_out or LIKELY_ROOM * room)
-    card = estimator.card
-    usd, likely = (card.usd(Usage(tokens_in, round(out))) for out in (tokens_out, likely_out))
+        likely_out += min(room, usual.tokens_out or LIKELY_ROOM * room)
+    card, likely_in = estimator.card, round(tokens_in * (usual.charged_share or 1))
+    usd = card.usd(Usage(tokens_in, tokens_out))
+    likely = card.usd(Usage(likely_in, round(likely_out)))
     return Estimate(n, tokens_in, tokens_out, usd, card.priced_as, likely_usd=likely)

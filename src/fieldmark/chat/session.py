@@ -7,7 +7,7 @@ The one way in which this package asks: prompts, reranking, documents, captions,
 a judge's questions all go through it. Requests are drawn and answers are heard in the caller's
 thread, in no order. What the journal holds is not asked; every outcome is counted; what an endpoint
 learns of its limits lasts over several calls. When asking on is useless, or a cap of the budget is
-reached, `ModelError` says what there is and how to go on.
+reached (`BudgetSpent`), `ModelError` says what there is and how to go on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fieldmark.chat.budget import Budget, dollars
 from fieldmark.chat.journal import AnswerJournal
 from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, AnswerSettings, Message, Request
 from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options, Steps, ignore
-from fieldmark.errors import FieldmarkError, ModelError
+from fieldmark.errors import BudgetSpent, FieldmarkError, ModelError
 from fieldmark.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -92,11 +92,8 @@ class AskSession:
         """`ask` that pauses whenever `on_answer` returns True, and before it raises: the caller has
         something to do then. What is in flight goes on meanwhile, and nothing new is sent.
         """
-        n = 0
 
         def hear(request: Request, answer: Answer) -> bool:
-            nonlocal n
-            n += 1
             if usd := self.budget.spent_usd:
                 self.progress.status(f"${usd:,.2f} spent")
             return on_answer(request, answer)
@@ -104,23 +101,25 @@ class AskSession:
         try:
             totals = yield from self._line.steps(requests, hear)
             if totals.stopped:
-                raise ModelError(_cap_words(title, totals.stopped, n, self.budget))
+                raise _end_of_budget(title, totals.stopped, self.budget)
         except FieldmarkError:
             yield
             raise
         return totals
 
 
-def _cap_words(title: str, reason: str, n: int, budget: Budget) -> str:
+def _end_of_budget(title: str, reason: str, budget: Budget) -> ModelError:
     """A limit is one command's: the next may spend as much again."""
-    kept = "1 answer is" if n == 1 else f"{n:,} answers are"
-    start = f"{title}: " if title else ""
+    if budget.is_untouched:
+        start = f"{title}: " if title else ""
+        return ModelError(f"{start}{reason}. Raise the limit.")
+    kept = "1 new answer is" if budget.n_answers == 1 else f"{budget.n_answers:,} new answers are"
     more = (
         f"{budget.max_tokens or 0:,} tokens" if budget.max_usd is None else dollars(budget.max_usd)
     )
-    steps = f"Run the same command to continue: it may spend another {more}."
-    steps = "Raise the limit." if budget.is_untouched else steps
-    return f"{start}{reason}. {kept[0].upper()}{kept[1:]} kept. {steps}"
+    return BudgetSpent(
+        f"{reason}. {kept} kept. Run the same command to continue: it may spend another {more}."
+    )
 
 
 def ask_now(

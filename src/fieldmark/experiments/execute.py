@@ -21,7 +21,14 @@ import polars as pl
 from fieldmark import draws
 from fieldmark.chat import dollars, spent_usd
 from fieldmark.embed import checking, fill, n_parameters_of, noted_decode, throughput_of
-from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
+from fieldmark.errors import (
+    BatchPending,
+    BudgetSpent,
+    ClaimLost,
+    FieldmarkError,
+    RunsFailed,
+    StoreError,
+)
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.gaps import Gaps, failed_parts
 from fieldmark.experiments.identity import (
@@ -81,6 +88,8 @@ class Failure:
     """where in the code it happened"""
     is_waiting: bool = False
     """nothing is wrong: its answers are yet to come"""
+    is_unpaid: bool = False
+    """nothing is wrong: the budget is spent, and the same command continues"""
 
     def as_error(self) -> FieldmarkError:
         """What went wrong elsewhere, as it would have here."""
@@ -130,12 +139,15 @@ class Outcome:
             return
         n = self.n_done + len(self.failures)
         n_waiting = sum(failure.is_waiting for failure in self.failures)
-        n_failed = len(self.failures) - n_waiting
+        unpaid = [failure.error for failure in self.failures if failure.is_unpaid]
+        n_failed = len(self.failures) - n_waiting - len(unpaid)
         sentences = [f"{n_failed} of {n} runs failed."] if n_failed else []
         if n_waiting:
             sentences.append(
                 f"{n_waiting} of {n} runs wait for answers: run the same command to fetch them."
             )
+        if unpaid:
+            sentences.append(f"{len(unpaid)} of {n} runs are not finished: {unpaid[0]}")
         error = RunsFailed(self.failures[0].error if n == 1 else " ".join(sentences))
         codes = {failure.exit_code for failure in self.failures}
         if self.n_done == 0 and len(codes) == 1:
@@ -161,6 +173,10 @@ def execute(
         models = list(dict.fromkeys(planned.job.model for planned in plan.to_run))
         in_order = sorted(plan.to_run, key=lambda planned: models.index(planned.job.model))
         for number, planned in enumerate(in_order, start=1):
+            unpaid = next((failure for failure in failures if failure.is_unpaid), None)
+            if unpaid is not None and planned.cost is not None:
+                failures.append(replace(unpaid, title=planned.job.title))
+                continue
             progress.say(f"run {number} of {len(plan.to_run)}: {planned.job.title}")
             try:
                 done = runner.do(planned)
@@ -314,6 +330,9 @@ class _JobRunner:
             protocol = load_protocol(job.protocol)
             for answers in protocol.answer(question, missing, model, plan.workspace, self.progress):
                 notes = answers.notes | _facts(model, self.settings)
+                budget, card = plan.workspace.shared.get("budget"), getattr(model, "card", None)
+                if budget is not None and card is not None:
+                    notes["charged_share"] = round(budget.estimator(card).charged_share, 4)
                 notes |= {"asked_with": job.groups} if job.groups else {}
                 _write(store, run, replace(answers, notes=notes), have, content)
         scores = self._score(question, spec, run)
@@ -350,9 +369,9 @@ class _JobRunner:
         failure = failure_of(job, error)
         if isinstance(error, FieldmarkError) and error.is_recorded is False:
             self.store.forget_start(number)
-        else:
+        elif not failure.is_unpaid:  # the run stays as it is, to be continued
             self.store.fail_run(number, failure.trace)
-        if len(self.plan.jobs) > 1:
+        if len(self.plan.jobs) > 1 and not failure.is_unpaid:
             word = "" if failure.is_waiting else "failed: "
             self.progress.say(f"    {word}{failure.error}")
         return failure
@@ -453,8 +472,9 @@ def failure_of(job: Job, error: Exception) -> Failure:
     """What is told of a job that went wrong."""
     trace = "".join(traceback.format_exception(error))
     if isinstance(error, FieldmarkError):
+        text, is_unpaid = str(error).splitlines()[0], isinstance(error, BudgetSpent)
         is_waiting = isinstance(error, BatchPending)
-        return Failure(job.title, str(error).splitlines()[0], error.exit_code, trace, is_waiting)
+        return Failure(job.title, text, error.exit_code, trace, is_waiting, is_unpaid)
     message = f"{type(error).__name__}: {error}".splitlines()[0]
     return Failure(job.title, f"{message} (--debug shows where)", 1, trace)
 

@@ -1,7 +1,7 @@
 """Gaps: which questions of a run have no answer, why, and what asks them again?
 
-A run with gaps has scores, which count no answer as wrong, but it is not done: what failed is asked
-again by the same command, what was refused, cut off or could not be read when asked for.
+A run with gaps is done and has scores, which count no answer as wrong: what failed is asked again
+by the same command, what was refused, cut off or could not be read when asked for.
 """
 
 from __future__ import annotations

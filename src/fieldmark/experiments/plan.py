@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from fieldmark.chat import Estimate
+from fieldmark.chat import Estimate, Usual
 from fieldmark.data import Contents, ImageRef
 from fieldmark.embed import ModelCache, cached_models, read_keys
 from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError
@@ -295,7 +295,7 @@ class _Planner:
         assert question is not None and spec is not None
         try:
             journal = None if self.models.may_load else self.settings.journal  # `run` finds out
-            usual = self._usual_out(spec.model)
+            usual = self._usual(spec.model)
             cost = load_protocol(job.protocol).estimate(question, job.model, journal, usual)
         except CodeNotRun as error:
             return replace(planned, why=f"cost unknown until it runs: {error}")
@@ -322,16 +322,18 @@ class _Planner:
             n_bytes=n_bytes,
         )
 
-    def _usual_out(self, model: str) -> float:
-        """Tokens of an answer in the newest run of a chat model; 0 where it has none."""
+    def _usual(self, model: str) -> Usual:
+        """What requests took in the newest run of a chat model."""
         runs = [run for runs in self.past.done.values() for run in runs if run.spec.model == model]
         if not runs:
-            return 0.0
+            return Usual()
         newest, path = max(runs, key=lambda run: run.id), self.settings.store
         with Store.open(path, read_only=True, is_private=self.is_private) as store:
             notes = [part.info or {} for part in store.finished_parts(newest.id)]
         n = sum(note.get("n_requests", 0) for note in notes)
-        return sum(note.get("tokens_out", 0) for note in notes) / n if n else 0.0
+        shares = [note["charged_share"] for note in notes if note.get("charged_share")]
+        n_out = sum(note.get("tokens_out", 0) for note in notes)
+        return Usual(n_out / n if n else 0.0, shares[-1] if shares else 0.0)
 
     def _cache(self, model: str, question: Question) -> ModelCache | None:
         """The features of just this version of the model; None: none are there, or it is not known

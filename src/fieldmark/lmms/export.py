@@ -114,6 +114,7 @@ def results_of(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -
     facts_of_task = {name: facts_of(chosen.store, run) for name, run in tasks.items()}
     errors = {run.id: _errors(chosen.store, run, scores[run.id]) for run in runs}
     groups = list(group_results(chosen.store, runs, _one_error_wide(scores, errors)))
+    fewer = {row.run.id: row.fewer for row in chosen.rows}
     notes = [note for group in groups for note in group.notes]
     chosen.left_out.extend(note for note in notes if note not in chosen.left_out)
     made = {group.group: group for group in groups if group.scores}
@@ -142,9 +143,9 @@ def results_of(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -
         | {name: _directions(group.scores, _filters(group)) for name, group in made.items()},
         "n-samples": {name: _sizes(run, facts_of_task[name]) for name, run in tasks.items()},
         "notes": {
-            name: group["fallback"]
-            for name, group in facts_of_task.items()
-            if group.get("fallback")
+            name: "; ".join(lines)
+            for name, run in tasks.items()
+            if (lines := [*filter(None, [facts_of_task[name].get("fallback"), fewer[run.id]])])
         },
         **_about(runs, date, next(iter(records.values()))),
         "model_name_sanitized": chosen.file_name(runs[0].spec.model),

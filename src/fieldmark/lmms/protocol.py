@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from fieldmark.chat import Estimate
+    from fieldmark.chat import Estimate, Usual
     from fieldmark.lmms.read.schema import DocumentTask
     from fieldmark.progress import Progress
     from fieldmark.protocols import Draw, PartPredictions, Question, Scoring, Workspace
@@ -121,14 +121,14 @@ class DocumentProtocol(Protocol):
         )
 
     def estimate(
-        self, question: Question, model_name: str, journal: Path | None = None, usual_out: float = 0
+        self, question: Question, model_name: str, journal: Path | None, usual: Usual
     ) -> Estimate:
         from fieldmark.lmms.run import estimate_documents
         from fieldmark.models import load_chat_model
 
         model = question.settings.priced(load_chat_model(model_name))
         how = question.settings
-        return estimate_documents(question.parts[0], model, question.draw, how, usual_out)
+        return estimate_documents(question.parts[0], model, question.draw, how, usual)
 
     def answer(
         self,

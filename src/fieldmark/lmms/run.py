@@ -25,6 +25,7 @@ from fieldmark.chat import (
     Picture,
     PictureCache,
     Request,
+    Usual,
     estimate,
 )
 from fieldmark.errors import DataError, UsageError
@@ -382,14 +383,14 @@ def estimate_documents(
     model: ChatModel | LocalModel,
     draw: Draw,
     settings: AskSettings,
-    usual_out: float,
+    usual: Usual,
 ) -> Estimate:
     """What the requests will take, from a few prompts, spread over the documents.
 
     Reads their pictures, sends nothing.
     """
     estimated: Estimate = in_sandbox(
-        part.task, _estimate, part, _portable(model), draw, settings, usual_out
+        part.task, _estimate, part, _portable(model), draw, settings, usual
     )
     return estimated
 
@@ -399,7 +400,7 @@ def _estimate(
     model: ChatModel | LocalModel,
     draw: Draw,
     settings: AskSettings,
-    usual_out: float,
+    usual: Usual,
 ) -> Estimate:
     setup = make_setup(part, model, draw, settings)
     cache, how = PictureCache(model.picture_limits), model.settings(setup.generation.settings)
@@ -409,5 +410,5 @@ def _estimate(
         with suppress(DataError):  # running, not planning, tells which pictures cannot be read
             pictures = [cache.prepare(picture) for picture in request.pictures]
             sized.append((request, [(picture.width, picture.height) for picture in pictures]))
-    few = estimate(sized, Estimator(model.card), usual_out)
+    few = estimate(sized, Estimator(model.card), usual)
     return few.scaled(len(part.rows) * part.task.n_repeats)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from fieldmark.chat import Estimate
+    from fieldmark.chat import Estimate, Usual
     from fieldmark.progress import Progress
     from fieldmark.protocols._predictions import PartPredictions, Reread
     from fieldmark.protocols._question import Question, Workspace
@@ -120,11 +120,11 @@ class Protocol:
         raise TypeError(f"protocol {self.name!r} has no `answer`")
 
     def estimate(
-        self, question: Question, model_name: str, journal: Path | None = None, usual_out: float = 0
+        self, question: Question, model_name: str, journal: Path | None, usual: Usual
     ) -> Estimate | None:
         """Requests, tokens and money; None where nothing is sent. Sends nothing.
 
-        What the journal holds is not sent; `usual_out`: tokens of an answer of the model so far.
+        What the journal holds is not sent; `usual` is what requests to the model took so far.
         """
         return None
 

@@ -62,8 +62,7 @@ def with_chance(store: Store, rows: Sequence[Row]) -> list[Row]:
 def settings_key(row: Row) -> tuple[Any, ...]:
     """The same for models that were asked in the same way."""
     spec = row.run.spec
-    items, settings = spec.data.partition("-")[0], canonical_json(spec.settings)
-    return spec.task_name, spec.protocol, settings, spec.n_test, items
+    return spec.task_name, spec.protocol, canonical_json(spec.settings), spec.n_test, spec.rows
 
 
 def chance_level(store: Store, run: Run, name: str) -> ChanceLevel | None:

@@ -82,6 +82,8 @@ class Row:
     """None: not known"""
     task: str = ""
     """what was asked; "" = the run's own task, whole"""
+    fewer: str = ""
+    """how many examples its prompts show, where that is fewer than were asked for, and why"""
     has_compared_size: bool = True
     """trained on as many photos as the models of its column are compared at"""
 
@@ -253,7 +255,9 @@ def read_table(
     shown = list({row.run.id: row.run for row in rows}.values())
     notes = [*superseded_note(n_superseded), *version_notes(shown)]
     notes += data_notes((row.run.spec.task, row.data, row.is_counted) for row in rows)
-    notes += [*once, *mark_notes(rows), *_fewer_examples(store, rows)]
+    rows = _with_fewer(store, rows)
+    notes += [*once, *mark_notes(rows)]
+    notes += dict.fromkeys(f"{row.name}, {row.heading}: {row.fewer}." for row in rows if row.fewer)
     study = None
     cells, n_fewer = join_runs(store, rows) if compare or not by_run else ([], 0)
     if not by_run:
@@ -384,18 +388,15 @@ def _in_one_unit(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _fewer_examples(store: Store, rows: Sequence[Row]) -> list[str]:
-    """Whose prompts show fewer examples than were asked for, and why, a line each."""
+def _with_fewer(store: Store, rows: Sequence[Row]) -> list[Row]:
     from fieldmark.protocols import may_fail, protocol_of
 
-    lines = {
-        (row.name, row.heading): fewer_examples(
-            store.finished_parts(row.run.id), row.run.spec.n_train
-        )
-        for row in rows
-        if row.run.spec.n_train and row.is_stored and may_fail(protocol_of(row.run.spec.protocol))
+    fewer = {
+        run.id: fewer_examples(store.finished_parts(run.id), run.spec.n_train)
+        for run in {row.run.id: row.run for row in rows if row.is_stored}.values()
+        if run.spec.n_train and may_fail(protocol_of(run.spec.protocol))
     }
-    return [f"{name}, {heading}: {line}." for (name, heading), line in lines.items() if line]
+    return [replace(row, fewer=fewer.get(row.run.id, "")) for row in rows]
 
 
 def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:

@@ -401,10 +401,10 @@ def _other_tables(
     runs: Sequence[Run], facts_of: Mapping[int, Mapping[str, Any]]
 ) -> list[tuple[str, str]]:
     """Pairs of data from different tables, of runs that differ in their draws at most: how many
-    photos were drawn does not change the table, which is the first half of what stands for data.
+    photos were drawn, or which examples are shown, does not change the table.
     """
     alike = _data_of_alike(runs, facts_of, {"data", *_DRAWN})
-    table = {run.spec.data: run.spec.data.partition("-")[0] for run in runs}
+    table = {run.spec.data: run.spec.rows for run in runs}
     pairs = [pair for data in alike for pair in permutations(data, 2)]
     return [(one, two) for one, two in pairs if table[one] != table[two]]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import platform
+import re
 import sys
 import zlib
 from collections.abc import Mapping, Sequence
@@ -56,7 +57,8 @@ class RunSpec:
     task_variant: str = ""
     task_version: str = ""
     data: str = ""
-    """the content digest, ROWS-IMAGES: of items, labels and units, and of what their images hold"""
+    """the content digest, ROWS-IMAGES: of items, labels and units, and of what their images hold;
+    ROWS+EXAMPLES where documents are shown with examples"""
     model_version: str = ""
     """what the model is: its name without paths, `#`, and a hash of its code, weights and
     arithmetic"""
@@ -65,6 +67,11 @@ class RunSpec:
     def task_name(self) -> str:
         """As it is typed: `newt`, `newt@simpleshot`."""
         return f"{self.task}@{self.task_variant}" if self.task_variant else self.task
+
+    @property
+    def rows(self) -> str:
+        """What stands for the rows in `data`: the same with other images, or other examples."""
+        return re.split("[-+]", self.data)[0]
 
     @property
     def key(self) -> str:

@@ -19,7 +19,9 @@ from fieldmark.experiments import Evaluation, evaluate
 from fieldmark.lmms.code.sandbox import SANDBOX
 from fieldmark.lmms.metrics import registry
 from fieldmark.metrics import register_metric
+from fieldmark.report import read_table
 from fieldmark.settings import Settings
+from fieldmark.store import Store
 from kit.chat import CountingServer, running
 from kit.documents import write_jsonl
 
@@ -196,6 +198,16 @@ def test_shots_bring_their_pictures_in_one_message(tmp_path: Path) -> None:
         assert own not in reds(body)[:-1], "a document is not its own example"
         assert f"hint {own // 40}" in told[-1]
     assert all("".join(texts(body)).count("Which bird?") == 3 for body in run.bodies)
+
+
+def test_examples_in_the_prompt_make_no_other_data_version(tmp_path: Path) -> None:
+    for n_train in (0, 2):
+        ask(tmp_path, SHOTS, knows, n_train=n_train)
+    with Store.open(tmp_path / "results" / "fieldmark.db", read_only=True) as store:
+        table = read_table(store)
+        assert len({run.spec.data for run in store.runs()}) == 2, "either change is run again"
+    assert {(row.column, row.data) for row in table.rows} == {("birds", "")}
+    assert len(table.rows) == 2
 
 
 def test_shots_as_turns(tmp_path: Path) -> None:

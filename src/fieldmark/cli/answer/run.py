@@ -195,7 +195,8 @@ def end(plan: Plan, outcome: Outcome, debug: bool = False) -> None:
         if debug:
             talk("".join(failure.trace for failure in outcome.failures))
         if len(plan.jobs) > 1:
-            rows = [{"run": failure.title, "error": failure.error} for failure in outcome.failures]
+            failures = [failure for failure in outcome.failures if not failure.is_unpaid]
+            rows = [{"run": failure.title, "error": failure.error} for failure in failures]
             show_rows(rows, False)
         if outcome.gaps.n_gaps:
             talk(outcome.gaps.line)

@@ -38,7 +38,10 @@ class NetworkRefused(BaseException):
 
 
 Handlers = Mapping[str, Callable[..., Any]]
-_KINDS = ("BatchPending", "CodeNotRun", "UsageError", "DataError", "ModelError", "RunsFailed")
+_KINDS = (
+    "BatchPending", "BudgetSpent", "CodeNotRun", "UsageError", "DataError", "ModelError",
+    "RunsFailed",
+)  # fmt: skip
 _CROSSING = (*_KINDS, "JudgeSilent", "NoJudgement")
 """exceptions that are the same on both sides"""
 _BUILT = frozenset(

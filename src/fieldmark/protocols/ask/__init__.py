@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from fieldmark.chat import Estimate
+    from fieldmark.chat import Estimate, Usual
     from fieldmark.protocols._question import Question, Workspace
     from fieldmark.protocols._score import Scoring
     from fieldmark.store import PartRecord, Score
@@ -70,13 +70,13 @@ class Ask(Protocol):
         )  # fmt: skip
 
     def estimate(
-        self, question: Question, model_name: str, journal: Path | None = None, usual_out: float = 0
+        self, question: Question, model_name: str, journal: Path | None, usual: Usual
     ) -> Estimate:
         from fieldmark.models import load_chat_model
         from fieldmark.protocols.ask.run import estimate_cost
 
         model = question.settings.priced(load_chat_model(model_name))
-        return estimate_cost(question, model, journal, usual_out)
+        return estimate_cost(question, model, journal, usual)
 
     def score(
         self,

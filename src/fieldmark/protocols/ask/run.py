@@ -27,9 +27,11 @@ from fieldmark.chat import (
     LocalModel,
     PictureCache,
     Request,
+    Usual,
     estimate,
     glance,
 )
+from fieldmark.chat.budget import UNKNOWN_USUAL
 from fieldmark.chat.journal import request_key, stored_ids
 from fieldmark.errors import DataError, UsageError
 from fieldmark.progress import Progress
@@ -131,10 +133,10 @@ def estimate_cost(
     question: Question,
     model: ChatModel | LocalModel,
     journal: Path | None = None,
-    usual_out: float = 0,
+    usual: Usual = UNKNOWN_USUAL,
 ) -> Estimate:
     """What the requests will take, from a few prompts of a few parts; sends nothing. What the
-    journal holds is not sent; `usual_out`: tokens of an answer of this model so far.
+    journal holds is not sent, and says what requests usually take; else `usual` does.
     """
     task, parts, draw = question.task, question.parts, question.draw
     block, images = task.block("ask"), Images(question.root)
@@ -160,9 +162,12 @@ def estimate_cost(
     ]
     n_all = round(n_items / len(looked)) * draw.repeats * max([1, *turns])
     stored = list(_stored(replace(context, images=shown), parts, journal)) if journal else []
-    used = [answer.usage.tokens_out for answer in stored if answer.usage is not None]
-    usual_out = sum(used) / len(used) if used else usual_out
-    few = estimate(new_requests, Estimator(model.card), usual_out)
+    used = [(guess, answer.usage) for guess, answer in stored if answer.usage is not None]
+    if used:
+        out = sum(usage.tokens_out for _, usage in used) / len(used)
+        guessed, charged = (sum(n) for n in zip(*((g, u.tokens_in) for g, u in used), strict=True))
+        usual = Usual(out, charged / guessed)
+    few = estimate(new_requests, Estimator(model.card), usual)
     whole = few.scaled(max(0, n_all - len(stored)))
     built = [request.info[2] for request, _ in new_requests]
     if draw.n_train > 0 and (fewer := Counter(one.why_fewer for one in built if one.why_fewer)):
@@ -174,16 +179,19 @@ def estimate_cost(
     return whole if share is None else whole.at_share(share)
 
 
-def _stored(context: AskContext, parts: Sequence[PartItems], folder: Path) -> Iterator[Answer]:
-    """The answers of the journal that a run takes, those that are asked again left out. Pictures
-    are read only of items that some model was asked about.
+def _stored(
+    context: AskContext, parts: Sequence[PartItems], folder: Path
+) -> Iterator[tuple[int, Answer]]:
+    """The answers of the journal that a run takes, those that are asked again left out; with each
+    how many tokens its prompt was guessed to take. Pictures are read only of items that some model
+    was asked about.
     """
     ids, model, shelf = (
         stored_ids(folder),
         context.model,
         PictureCache(context.model.picture_limits),
     )
-    again = context.settings.asks_again()
+    again, estimator = context.settings.asks_again(), Estimator(context.model.card)
     known = ids | {name.rpartition("#")[0] for name in ids if context.settings.circular}
     with AnswerJournal(folder) as journal, suppress(DataError):  # running tells what is broken
         for part in ask_parts(context.task, context.block, parts, context.images, context.draw):
@@ -193,7 +201,7 @@ def _stored(context: AskContext, parts: Sequence[PartItems], folder: Path) -> It
                 pictures = [shelf.prepare(picture) for picture in request.pictures]
                 answer = journal.get(request_key(request, pictures, model.address))
                 if answer is not None and not (again and _outcome(request, answer) in again):
-                    yield answer
+                    yield estimator.guess(request, pictures), answer
 
 
 def _some_sheet(context: AskContext, part_question: PartQuestion) -> PartRequests:

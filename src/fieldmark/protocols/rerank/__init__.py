@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from fieldmark.chat import Estimate
+    from fieldmark.chat import Estimate, Usual
     from fieldmark.progress import Progress
     from fieldmark.protocols._predictions import PartPredictions
     from fieldmark.protocols._question import Question, Workspace
@@ -110,7 +110,7 @@ class Rerank(Protocol):
         )  # fmt: skip
 
     def estimate(
-        self, question: Question, model_name: str, journal: Path | None = None, usual_out: float = 0
+        self, question: Question, model_name: str, journal: Path | None, usual: Usual
     ) -> Estimate | None:
         from fieldmark.models import abilities, load_chat_model
 
@@ -119,7 +119,7 @@ class Rerank(Protocol):
         from fieldmark.protocols.rerank.by_answer import estimate_reranking
 
         model = question.settings.priced(load_chat_model(model_name))
-        return estimate_reranking(question, model, journal, usual_out)
+        return estimate_reranking(question, model, journal, usual)
 
     def answer(
         self,

@@ -37,6 +37,7 @@ from fieldmark.chat import (
     Picture,
     PictureCache,
     Request,
+    Usual,
     estimate,
     first_word_shares,
     glance,
@@ -141,7 +142,7 @@ class Reranking:
 
 
 def estimate_reranking(
-    question: Question, model: ChatModel | LocalModel, journal: Path | None, usual_out: float
+    question: Question, model: ChatModel | LocalModel, journal: Path | None, usual: Usual
 ) -> Estimate:
     """What the requests will take, from a few of them, spread over all; sends nothing."""
     images = Images(question.root)
@@ -162,7 +163,7 @@ def estimate_reranking(
                 if request.id in ids:
                     pictures = [shelf.prepare(picture) for picture in request.pictures]
                     n -= request_key(request, pictures, model.address) in stored
-    return estimate(sized, Estimator(model.card), usual_out).scaled(max(0, n))
+    return estimate(sized, Estimator(model.card), usual).scaled(max(0, n))
 
 
 def rerank_by_answer(

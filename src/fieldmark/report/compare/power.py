@@ -82,7 +82,7 @@ def _asked_alike(runs: Iterable[Run], spec: RunSpec) -> list[Run]:
 
 
 def _subject(spec: RunSpec) -> tuple[str, str, str]:
-    return spec.task_name, main_protocol(spec), spec.data.partition("-")[0]
+    return spec.task_name, main_protocol(spec), spec.rows
 
 
 # --- more units for a smaller difference ---

@@ -117,7 +117,7 @@ def choose(
     rows = [
         Row(
             row.run, score, row.model, marked_task(row.task_name, row.is_synthetic),
-            row.data, row.is_counted, task=row.task,
+            row.data, row.is_counted, task=row.task, fewer=row.fewer,
         )
         for row in names.values()
         for score in scores[row.run.id]

@@ -81,7 +81,8 @@ def _table(rows: Sequence[Row], main: Sequence[Row]) -> str:
         cells = (task, f"{run.spec.protocol}{n_train}", f"{score.metric} {arrow(score)}",
                  value, interval_cell(score), f"{score.n:,}", share, ", ".join(others))  # fmt: skip
         lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
-    return "\n".join(lines)
+    fewer = [f"\n{_cell(row.column)}: {row.fewer}." for row in main if row.fewer]
+    return "\n".join([*lines, *fewer])
 
 
 def _cell(text: str) -> str:

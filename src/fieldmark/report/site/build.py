@@ -194,8 +194,10 @@ def _write_photos(
     job: _SiteBuild, facts: TaskFacts, runs: Mapping[str, Run], data: Mapping[str, ColumnData]
 ) -> tuple[dict[str, dict[str, str]], str]:
     """Item id → thumbnail's name for each column, and what to say of photos that are not shown."""
-    if not job.options.max_images or all(column.judged for column in data.values()):
-        return {name: {} for name in data}, ""
+    is_document = all(column.judged for column in data.values())
+    if is_document or not job.options.max_images:
+        note = "This page does not show the pictures of lmms-eval tasks." if is_document else ""
+        return {name: {} for name in data}, note
     photos_of = {name: job.photos.of_run(job.store, run, facts) for name, run in runs.items()}
     photos: dict[str, ItemPhoto] = {}
     wrong: dict[str, int] = {}

@@ -18,6 +18,7 @@ from fieldmark.report.rows import Row, Table, without_stand_ins
 from fieldmark.report.table.layout import MISSING, arrow, margin_text, number
 from fieldmark.report.tiers import ColumnKey, averaged
 from fieldmark.stats import kendall_tau
+from fieldmark.words import by_number
 
 ABOVE = "above\nchance ↑"
 HERE, ELSEWHERE = "rank\n(these\ntasks)", "rank\n(similar\ntasks)"
@@ -42,9 +43,9 @@ def rank_rows(table: Table) -> Ranking:
     means |= dict.fromkeys(stand_ins, math.nan)
     sign = -1 if _is_up(table.rows, keys) else 1
 
-    def standing(name: str) -> tuple[int, float, str]:
+    def standing(name: str) -> tuple[int, float, list[str | int]]:
         if name in stand_ins:
-            return 3, 0.0, name
+            return 3, 0.0, by_number(name)
         n_missing = len(keys) - len(values[name])
         gap = 0 if not n_missing else 2 if not values[name] else 1
         model_scores = list(values[name].values())
@@ -53,7 +54,7 @@ def rank_rows(table: Table) -> Ranking:
             if math.isnan(means[name])
             else means[name]
         )
-        return gap, sign * mean, name
+        return gap, sign * mean, by_number(name)
 
     names = sorted(values, key=standing)
     summary: dict[str, list[str]] = {}

@@ -404,6 +404,7 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
     return {
         **spec_fields,
         **result,
+        "warning": "; ".join(filter(None, [score.warning, row.fewer])),
         "task": spec.task + row.task_name.removeprefix(spec.task_name),
         "model_label": row.model,
         "stand_in": row.stand_in,

@@ -13,9 +13,12 @@ function comparePage(place) {
   if (models.length < 2) return [
     h("h1", {}, "Compare"), h("p", {}, "Two models are needed; this site has one.")
   ];
-  const a = modelNamed(place.options.get("a")) ?? 0;
-  const b = modelNamed(place.options.get("b")) ?? (a ? 0 : 1);
   const every = models.map((_, number) => number);
+  const rival = (/** @type {number} */ one) => every.find((other) => other !== one && columns.some(
+    (column) => cellOf(one, column.number) && cellOf(other, column.number)
+  ));
+  const a = modelNamed(place.options.get("a")) ?? every.find((one) => rival(one) !== undefined) ?? 0;
+  const b = modelNamed(place.options.get("b")) ?? rival(a) ?? (a ? 0 : 1);
   const body = h("div", {}, h("p", { class: "empty" }, "Loading …"));
   fillComparison(a, b, body);
   return [

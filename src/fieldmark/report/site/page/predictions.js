@@ -46,7 +46,8 @@ function predictionsBody(column, data) {
   const told = isJudged(data) ? ` · ${first} is right on ${countText(right)} of those shown` : "";
   const text = `${countText(found.length)} of ${counted(data.n, "prediction")}${told}`;
   say(text);
-  return [predictionFilters(column, data, wish), h("p", { class: "facts" }, text), grid];
+  const note = tasks[column.task].photos_note;
+  return [predictionFilters(column, data, wish), h("p", { class: "facts" }, note ? `${text} · ${note}` : text), grid];
 }
 
 /** @param {Column} column @param {Packed} data @returns {Wish} */
@@ -94,6 +95,10 @@ function predictionFilters(column, data, wish) {
     ([value, text]) => /** @type {[string, string]} */ ([value, text])
   );
   const options = here().options;
+  const given = (/** @type {ArrayLike<number>[]} */ all) => {
+    const codes = new Set(all.flatMap((some) => [...new Set(Array.from(some))]));
+    return data.labels.filter((_, at) => codes.has(at + 1));
+  };
   return h("div", { class: "filters narrow" },
     columnField(
       column,
@@ -105,8 +110,8 @@ function predictionFilters(column, data, wish) {
       wish.b === null ? null : data.models[wish.b], (b) => go({ b }), "no other"
     ),
     select("Show", possible, wish.show, (show) => go({ show })),
-    labelField("Truth", data.labels, options.get("truth") || "", (truth) => go({ truth })),
-    labelField("Answer", data.labels, options.get("said") || "", (said) => go({ said })),
+    labelField("Truth", given([data.target]), options.get("truth") || "", (truth) => go({ truth })),
+    labelField("Answer", given(data.answers), options.get("said") || "", (said) => go({ said })),
     data.parts.length > 1 && labelField(
       "Part", data.parts, options.get("part") || "", (part) => go({ part })
     ),

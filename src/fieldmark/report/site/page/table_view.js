@@ -146,7 +146,7 @@ function tierClass(tier) {
 function sorted(rows, key, down, shown) {
   const sign = down ? -1 : 1;
   const name = (/** @type {number} */ row) => models[row].name;
-  if (key === "model") return [...rows].sort((a, b) => sign * name(a).localeCompare(name(b)));
+  if (key === "model") return [...rows].sort((a, b) => sign * name(a).localeCompare(name(b), "en", { numeric: true }));
   const column = shown.find((each) => each.name === key);
   const value = (/** @type {number} */ row) => column ? cellOf(row, column.number)?.value ?? null : placeOf(row);
   return [...rows].sort((a, b) => {
