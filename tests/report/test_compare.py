@@ -315,3 +315,14 @@ def test_files_of_one_name_in_two_folders_are_two_models(empty, filled):
     assert [compared.a, compared.b] == shown
     with pytest.raises(UsageError, match="'net' matches 2 models; type more of the name: timm/"):
         compare_models(empty, "net", "south")
+
+
+def test_the_end_of_a_name_is_not_the_beginning_of_another(empty, filled):
+    """`runs/a/model` beside `runs/a/model-two`, as training writes them."""
+    for number, name in enumerate(("model", "model-two", "model-three")):
+        spec = RunSpec(f"open-clip/local-dir:runs/a/{name}", "t", "probe")
+        filled(empty, spec, {"": right(60, 50 - 10 * number)})
+    compared = compare_models(empty, "runs/a/model", "model-two")
+    assert (compared.a, compared.b) == tuple(
+        f"open-clip/local-dir:runs/a/{name}" for name in ("model", "model-two")
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,10 @@ def test_a_comparison_has_the_scores_of_the_table(
     both = [compared["score_a"], compared["score_b"]]
     assert both == pytest.approx([values[name] for name in MODELS])
     assert compared["difference"] == pytest.approx(both[0] - both[1])
+    told = " ".join(printed(capsys, "compare", *MODELS, *where[:-1]).split())
+    named = set(re.findall(r"(?:of|With these) \d+ (photos|questions)", told))
+    assert named <= {"photos" if task == "world-species" else "questions"}
+    assert named or task == "world-captions"  # of answers worth more or less, nobody is only right
 
 
 def test_page_plots_and_exports(

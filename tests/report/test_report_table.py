@@ -290,6 +290,18 @@ def test_the_signature_names_what_was_asked():
     assert signature(replace(spec, settings={"k": 1})) != signature(spec)
 
 
+def test_without_a_model_on_all_tasks_there_is_no_mean(tmp_path):
+    """No block of headings without rows, no sign that stands nowhere."""
+    with Store.open(tmp_path / "apart.db") as store:
+        for model, task in (("a", "t1"), ("b", "t2")):
+            run = store.begin_run(RunSpec(model, task, "p"))
+            store.finish_run(run, [Score("accuracy", 0.5, is_primary=True, n=10)])
+        text = wide_table(read_table(store), 20)
+        wide = wide_table(read_table(store), 80)
+    assert "mean" not in text and "not run" not in text
+    assert "mean" not in wide and "– not run" in wide
+
+
 def test_numbers_in_names_are_sorted_as_numbers(store):
     row = read_table(store).rows[0]
     rows = [replace(row, setup=f"ask, n_train={n}") for n in (10, 3, 0)]

@@ -87,6 +87,11 @@ def is_valued(run: Run) -> bool:
     return any(name in run.spec.settings for name in PROVIDERS)
 
 
+def asked_noun(runs: Iterable[Run]) -> str:
+    """What was asked, in a word: photos, or questions, of which one photo may have several."""
+    return "question" if any(map(is_valued, runs)) else "photo"
+
+
 def value_metric(run: Run) -> str:
     """The metric whose value of each item is stored; "" for labels, and where it is no mean."""
     provider = provider_of(run)

@@ -35,7 +35,7 @@ from fieldmark.data import (
 )
 from fieldmark.data._bytes import base_folder
 from fieldmark.errors import DataError, plain_reason
-from fieldmark.files import remove_parts, stamp, try_lock, whole_file, write_file
+from fieldmark.files import remove_parts, small_json, stamp, try_lock, whole_file, write_file
 from fieldmark.progress import Progress, Silent
 from fieldmark.taxa import RANKS, taxon_texts
 
@@ -139,11 +139,14 @@ class _ShardMaker:
         path = self.path(number)
         note = _note(path)
         recipe = {"recipe": self._recipe(items), "stamps": _stamps(self.root, items)}
-        kept = _kept(note, path, recipe)
+        noted = small_json(note)
+        kept = noted if _is_kept(noted, path, recipe) else None
         if kept is not None and (self.options.skips_bad or not kept["bad"]):
             self.n_kept += 1
         else:
-            self.n_replaced += path.exists()
+            # A killed command leaves a shard of which nothing is noted yet.
+            is_other = any((noted.get(key) or value) != value for key, value in recipe.items())
+            self.n_replaced += is_other and path.exists()
             self.index.unlink(missing_ok=True)  # it speaks of a set that is no more
             if not note.exists():
                 write_file(note, b"{}", is_durable=True)  # whatever comes here is ours
@@ -310,14 +313,10 @@ def _stamps(root: Path, items: Sequence[ShardItem]) -> str:
     return hasher.hexdigest()
 
 
-def _kept(note: Path, path: Path, recipe: dict[str, str]) -> dict[str, Any] | None:
-    """What was noted of a shard that would become the same again."""
-    try:
-        kept = json.loads(note.read_bytes())
-        is_same = all(kept[name] == value != "" for name, value in recipe.items())
-        return dict(kept) if is_same and kept["file"] == stamp_of(path) else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # no note, or a damaged one: the shard is made anew
+def _is_kept(noted: dict[str, Any], path: Path, recipe: dict[str, str]) -> bool:
+    """Whether the shard would become the same again."""
+    is_same = all(noted.get(name) == value != "" for name, value in recipe.items())
+    return is_same and noted.get("file") == stamp_of(path)
 
 
 @contextmanager

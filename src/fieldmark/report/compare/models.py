@@ -20,7 +20,7 @@ import numpy as np
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.report.chance import OPTIONS, choice_words, with_chance
 from fieldmark.report.compare.paired import Paired, read_paired
-from fieldmark.report.providers import pairing_metric, why_not_paired
+from fieldmark.report.providers import asked_noun, pairing_metric, why_not_paired
 from fieldmark.report.rows import Row, current_runs, names_with_caveats, read_table, superseded_note
 from fieldmark.report.run_labels import main_protocol, model_name, without_version
 from fieldmark.report.tiers import ColumnErrors, ColumnKey, averaged, errors_of, photo_sets
@@ -80,6 +80,8 @@ class OverallDifference:
     n_photo_sets: int
     score: Score
     """of one of these tasks: the unit that all are shown in"""
+    noun: str
+    """what was asked: photos or questions"""
     left_out: tuple[str, ...]
     """headings of the tasks it is not over: of another unit or direction, or not counted"""
 
@@ -252,6 +254,7 @@ def overall_of(
         tuple(pair.a.column_key for pair in counted),
         n_photo_sets,
         counted[0].a.score,
+        asked_noun(pair.a.run for pair in counted),
         tuple(pair.a.heading for pair in pairs if pair not in counted),
     )
 
@@ -414,6 +417,10 @@ def _find(store: Store, name: str, rows: Sequence[Row]) -> _NameMatch:
     for does_fit in (
         lambda row: row.name == name,
         lambda row: row.model == name or row.run.id in named,
+        # The end of a name: `runs/a/model` is not the beginning of `runs/a/model-two`.
+        lambda row: (
+            without_version(row.model, row.run.spec).lower().endswith((f":{folded}", f"/{folded}"))
+        ),
         lambda row: folded in row.name.lower() or fnmatchcase(row.name.lower(), folded),
         # A setup that other tasks of these results show, and that is the only one here.
         lambda row: (

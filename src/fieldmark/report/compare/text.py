@@ -19,6 +19,7 @@ from fieldmark.report.compare.models import (
     OverallDifference,
     RowComparison,
 )
+from fieldmark.report.providers import asked_noun
 from fieldmark.report.run_labels import is_drawn_once
 from fieldmark.report.table.layout import MISSING, align, arrow, number
 from fieldmark.report.table.verdict import task_words
@@ -119,10 +120,10 @@ def _smallest(overall: OverallDifference) -> list[str]:
     least = number(comparison.detectable, overall.score) + _unit(overall.score)
     needed = comparison.spread.units_to_detect(comparison.detectable / 2)
     more = (needed or 0) - comparison.n_units
-    noun = "photos" if comparison.n_units == comparison.n else "units"
+    noun = f"{overall.noun}s" if comparison.n_units == comparison.n else "units"
     half = number(comparison.detectable / 2, overall.score) + _unit(overall.score)
     halve = f" To detect {half} you would need about {more:,} more {noun}." if more > 0 else ""
-    n = counted(comparison.n, "photo")
+    n = counted(comparison.n, overall.noun)
     if comparison.n_units != comparison.n:
         n += f" ({comparison.n_units:,} independent units)"
     return [f"With these {n}, differences below about {least} cannot be detected.{halve}"]
@@ -211,7 +212,8 @@ def _where(task: ComparedTask, width: int, is_alone: bool) -> Iterator[str]:
     labels = [f"{side} right more often" if is_drawn else f"only {side} right" for side in "AB"]
     total = where.only_a + where.only_b + where.both + where.neither
     leads = "A is right more often on" if is_drawn else "only A is right on"
-    head = f"{task.a.heading}: of {counted(total, 'photo')}, {leads} {where.only_a:,}, "
+    n = counted(total, asked_noun([task.a.run]))
+    head = f"{task.a.heading}: of {n}, {leads} {where.only_a:,}, "
     head += f"{'' if is_drawn else 'only '}B on {where.only_b:,}, both are right on "
     head += f"{where.both:,}, neither on {where.neither:,}"
     yield from textwrap.wrap(f"{head}{_classes(where)}", width, subsequent_indent="  ")

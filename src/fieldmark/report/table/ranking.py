@@ -62,7 +62,8 @@ def rank_rows(table: Table) -> Ranking:
         main_row = next(row for row in table.rows if row.column_key == keys[0])
         summary[_heading(keys, arrow(main_row.score))] = _mean_cells(table, main_row, names, means)
         summary |= _above(table, names) | _ranks(table, names)
-    return Ranking(names, summary)
+    # Where no model has all tasks, nobody has a mean.
+    return Ranking(names, {k: cells for k, cells in summary.items() if {*cells} != {MISSING}})
 
 
 def _studied_means(table: Table) -> dict[str, float]:
@@ -171,9 +172,9 @@ def mean_notes(table: Table) -> Iterator[str]:
     gaps = [abs(studied[name] - _mean(values[name], keys)) for name in studied]
     if max(gaps, default=0.0) > 1e-6:
         yield "Means use only photos and training samples that all models share, scores use all."
-    _, keys_with_chance = above_chance(table)
+    above, keys_with_chance = above_chance(table)
     unknown = [rows[key].heading for key in keys if key not in keys_with_chance]
-    if keys_with_chance and unknown:
+    if keys_with_chance and unknown and not all(map(math.isnan, above.values())):
         yield f"Not in `above chance`, as the chance level is unknown: {', '.join(unknown)}."
 
 

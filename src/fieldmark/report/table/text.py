@@ -61,8 +61,8 @@ def wide_table(table: Table, width: int = 80) -> str:
         column: column_of_cells([grid.get((name, column)) for name in ranking.names])
         for column in dict.fromkeys(column for _, column in grid)
     }
-    lines = _blocks(_labels(table, ranking.names), ranking.summary | cells, width)
-    has_gaps = len(grid) < len(ranking.names) * len(cells)
+    lines = list(_blocks(_labels(table, ranking.names), ranking.summary | cells, width))
+    has_gaps = any(MISSING in line.split() for line in lines)
     signs = ("±", *(MISSING * has_gaps), *ranking.summary)
     alike = textwrap.wrap(agreement(grid_of(table)), width)
     notes = [line for note in mean_notes(table) for line in textwrap.wrap(note, width)]
