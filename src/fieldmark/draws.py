@@ -2,6 +2,7 @@
 
 From a hash of (seed, task, item, purpose): the same under any order, worker count or concurrency.
 Nothing in fieldmark may use a global random state, or a generator that several places share.
+Which photos are drawn for training and tests is decided in `tasks/split.py`.
 """
 
 from __future__ import annotations

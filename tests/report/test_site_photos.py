@@ -72,6 +72,7 @@ def colours_of(site: Path, task: dict) -> list[np.ndarray]:
 
 class Kept(Silent):
     def __init__(self) -> None:
+        super().__init__()
         self.said: list[str] = []
 
     def say(self, text: str) -> None:

@@ -333,6 +333,6 @@ def _first_line(box: str) -> str:
         if match := re.fullmatch(pattern, text):
             text = match.expand(template)
     if match := re.fullmatch(r"Missing from .*?: (.*) \(required\)", text):
-        each = match[1].split(" (required) ")  # `--model MODEL what it is`
-        text = ".\n".join(re.sub(r"^(--\S+) \S+|^(\S+)", r"\1\2 is missing:", one) for one in each)
+        flags = match[1].split(" (required) ")  # `--model MODEL what it is`
+        text = ".\n".join(re.sub(r"^(--\S+) \S+|^(\S+)", r"\1\2 is missing:", of) for of in flags)
     return f"{text}."

@@ -22,6 +22,7 @@ open_clip = pytest.importorskip("open_clip")
 
 import torch  # noqa: E402
 
+from fieldmark import journal  # noqa: E402
 from fieldmark.build.train.parallel import Ranks, StopSignals  # noqa: E402
 from fieldmark.build.train.record.log import (  # noqa: E402
     MOST_POINTS,
@@ -524,7 +525,7 @@ def test_a_tracker_that_raises_is_dropped_and_the_others_go_on(
 
 def test_rows_after_a_step_and_half_lines_are_cut(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    path.write_text("".join(json.dumps({"step": step}) + "\n" for step in range(1, 6)) + '{"st')
+    path.write_bytes(b"".join(journal.seal({"step": step}) for step in range(1, 6)) + b'{"st')
     assert [row["step"] for row in cut_rows(path, 9)] == [1, 2, 3, 4, 5]
     assert json.loads(path.read_text().splitlines()[-1])["step"] == 5
     assert [row["step"] for row in cut_rows(path, 3)] == [1, 2, 3]

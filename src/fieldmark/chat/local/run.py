@@ -49,7 +49,7 @@ class PendingQuestion:
         return (0, 0) if self.prompt is None else self.prompt.size
 
 
-class _BudgetSpent(Exception):
+class _NoneFits(Exception):
     """Nothing more may be asked."""
 
 
@@ -102,7 +102,7 @@ class LocalLine:
                     if is_due:
                         is_due = False
                         yield
-        except _BudgetSpent as spent:
+        except _NoneFits as spent:
             self.tally.stopped = str(spent)
         return self.tally
 
@@ -173,7 +173,7 @@ class LocalLine:
 
     def _check_budget(self) -> None:
         if not self.budget.fits(one := Cost(tokens_in=1)):
-            raise _BudgetSpent(self.budget.refusal(one))
+            raise _NoneFits(self.budget.refusal(one))
 
     def _answer(self, written: GeneratedText, taken_s: float) -> Answer:
         return Answer(
