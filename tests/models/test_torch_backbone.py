@@ -300,7 +300,14 @@ def test_hf_types_that_cannot_be_used_say_what_to_use(tmp_path: Path) -> None:
 def test_a_folder_without_its_configuration(name: str, file: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         load_model(f"{name}{tmp_path}")
-    assert str(caught.value) == f"model '{name}{tmp_path}': {tmp_path / file} does not exist."
+    line = f"model '{name}{tmp_path}': {tmp_path / file} does not exist."
+    assert str(caught.value) == line
+    for inner in ("model", "model-two"):  # as training leaves them
+        (tmp_path / inner).mkdir()
+        (tmp_path / inner / file).touch()
+    with pytest.raises(UsageError) as caught:
+        load_model(f"{name}{tmp_path}")
+    assert str(caught.value) == f"{line} Did you mean '{tmp_path / 'model'}'?"
 
 
 def test_openai_weights_get_their_activation() -> None:

@@ -105,7 +105,10 @@ class ModelRequest:
     def own_folder(self, folder: Path, config: str) -> Path:
         """The user's folder, or an error where it does not hold the file."""
         if not (folder / config).is_file():
-            raise UsageError(f"model {self.name.text!r}: {folder / config} does not exist.")
+            inside = next(iter(sorted(folder.glob(f"*/{config}"))), None)  # runs/a: runs/a/model
+            meant = "" if inside is None else f" Did you mean {str(inside.parent)!r}?"
+            text = f"model {self.name.text!r}: {folder / config} does not exist.{meant}"
+            raise UsageError(text)
         return folder.resolve()
 
     def flag(self, key: str, default: bool) -> bool:

@@ -204,6 +204,15 @@ def test_check_says_what_there_is_to_do(
     assert main(words(inputs, tmp_path / "run", "--check", "--set", *wrong)) == 2
 
 
+def test_a_finished_run_says_so(
+    inputs: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(inputs, undisturbed)) == 0
+    told = capsys.readouterr().err
+    assert f"already finished ({N_STEPS} steps): nothing to train" in told.splitlines()
+    assert "continuing" not in told
+
+
 def test_training_warns_of_a_warm_up_without_end(
     inputs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -231,6 +240,8 @@ def test_training_warns_of_a_warm_up_without_end(
          "more than once: --set data.mode=resampled."),
         (("--set", "texts.types={taxn=1,caption=1}"), 3,
          "no photo has a text of type 'taxn' (member taxn.txt). Did you mean 'taxon.txt'?"),
+        (("--set", "texts.types={taxon=1,captoin=1}", "model.projectors=['taxonomic']"), 3,
+         "no photo has a text of type 'captoin' (member captoin.txt). Did you mean 'caption.txt'?"),
         (("--captions", "nowhere"), 3,
          "nowhere contains no captions: expected the folder that `fieldmark caption --out FOLDER` "
          "wrote, with captions/SHARD.parquet in it."),
@@ -451,6 +462,12 @@ def test_a_run_is_exported_with_another_projector(
         "logit_scale",
         "visual.proj",
     ]
+    for place in ("", ", in place of the model that was there"):
+        lines = capsys.readouterr().err.splitlines()
+        both = f"       {folder}-two, with both projectors, for fieldmark only"
+        assert lines[-3:-1] == [f"model: {folder} (step {N_STEPS}{place})", both]
+        again = ["train", str(undisturbed), "--export", str(folder), "--projector", "caption"]
+        assert main(again) == 0
     capsys.readouterr()
     assert main(["train", str(undisturbed), "--export", str(folder), "--projector", "capt"]) == 2
     assert main(["train", str(tmp_path), "--export", str(folder)]) == 2

@@ -185,7 +185,8 @@ class TrainRun:
             state = self.checkpoints.read(step)
             updater = self.updater
             restore_state(state, self.clip_model, updater.optimiser, updater.average, self.ranks)
-            self.progress.say(f"continuing after step {step:,}")
+            if step < self.totals.n_steps:
+                self.progress.say(f"continuing after step {step:,}")
         return step
 
     def _open_log(self, step: int, data: TrainData) -> None:

@@ -204,9 +204,7 @@ def _tell(args: DescribeArgs, settings: Settings, taxa: TaxonList, made: Describ
     # The dataset that the names belong to, where they lie in its folder.
     root = args.names.resolve().parent if args.names is not None else Path()
     beside = ("--descriptions", str(made.files[0].parent))
-    if any(Path("shards").glob("*.tar")):
-        talk(f"next: {caption_command(['shards'], *beside)}")
-    elif root.name in DATASETS.names() and settings.root_of(root.name).resolve() == root:
+    if root.name in DATASETS.names() and settings.root_of(root.name).resolve() == root:
         talk(f"next: fieldmark shards make {root.name} --out shards")
         talk(f"then: {caption_command(['shards'], *beside)}")
     else:

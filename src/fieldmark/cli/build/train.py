@@ -86,9 +86,12 @@ def run(args: TrainArgs) -> int:
         check_export(Path(args.recipe), args.export, args.projector)
         from fieldmark.build.train.record.scores import export_run
 
+        is_replaced = args.export.exists()
         step = export_run(Path(args.recipe), args.export, args.projector, talk)
         if not args.common.quiet:
-            talk(f"model: {args.export} (step {step:,})")
+            before = ", in place of the model that was there" if is_replaced else ""
+            for line in _model_lines(args.export, f" (step {step:,}{before})"):
+                talk(line)
             talk(_next_run(args, args.export, Path(args.recipe)))
         return 0
     if args.on == "slurm" and not args.check:
@@ -294,20 +297,27 @@ def _next_run(args: TrainArgs, model: Path, run: Path) -> str:
     return f"next: {command} {task}" if task else f"To test it on your photos: {command} PHOTOS/"
 
 
+def _model_lines(model: Path, note: str = "") -> list[str]:
+    """The folders that were written."""
+    from fieldmark.build.train.suite import TWO
+
+    two = model.with_name(f"{model.name}{TWO}")
+    both = [f"       {two}, with both projectors, for fieldmark only"] if two.is_dir() else []
+    return [f"model: {model}{note}", *both]
+
+
 def _summary(
     args: TrainArgs, totals: TrainTotals, recipe: TrainRecipe, out: Path
 ) -> tuple[dict[str, Any], list[str]]:
-    from fieldmark.build.train.suite import TWO
-
     loss = "" if totals.loss is None else f", loss {totals.loss:.3f}"
     lines = [f"step {totals.step:,} of {totals.n_steps:,}{loss}"]
+    if totals.first_step == totals.n_steps:
+        lines = [f"already finished ({counted(totals.n_steps, 'step')}): nothing to train"]
     if totals.exit_code > 128:
         lines.append("stopped on request: run the same command to continue from here")
     else:
         model = out / "model"
-        lines.append(f"model: {model}")
-        if (two := model.with_name(f"{model.name}{TWO}")).is_dir():
-            lines.append(f"       {two}, with both projectors, for fieldmark only")
+        lines += _model_lines(model)
         results = args.common.settings().results
         where = "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"
         is_scored = recipe.evaluate.tasks and not totals.exit_code

@@ -306,7 +306,7 @@ class _Checked:
             if name == CAPTION and name in absent:
                 lines.append(self._no_caption())
             elif name in absent:
-                hint = meant(extension, extensions)
+                hint = meant(extension, {*extensions, EXTENSION})
                 lines.append(f"no photo has a text of type {name!r} (member {extension}).{hint}")
         return lines
 
