@@ -417,6 +417,7 @@ def test_the_best_checkpoint_outlives_the_newest(
     assert main(["train", str(out), "--export", str(tmp_path / "best")]) == 0
     assert capsys.readouterr().err.splitlines() == [
         f"model: {tmp_path / 'best'} (step 8)",
+        f"       {tmp_path / 'best-two'}, with both projectors, for fieldmark only",
         "To test it on your photos: fieldmark run --model "
         f"open-clip/local-dir:{tmp_path / 'best-two'} --task PHOTOS/",
     ]
