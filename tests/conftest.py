@@ -56,7 +56,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 LONGEST = {
+    "test_a_benchmark_runs_and_prints_its_figure_last[probes]",
     "test_clean_sets_give_few_false_alarms",
+    "test_commands_of_a_page_run[README.md]",
     "test_put_back_cancelled_and_submitted_again_the_curve_is_the_same",
     "test_unseen_species_are_above_chance_and_captions_teach_looks",
 }
