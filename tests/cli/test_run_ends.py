@@ -24,6 +24,7 @@ def test_a_run_ends_with_its_scores_and_the_next_command(
     assert scores == ["classical/colour", "classical/texture"], "each run shows its own"
     assert told.out.splitlines()[-1].startswith(("Best", "No model", "Too close"))
     assert told.err.splitlines()[-2:] == ["next: fieldmark table", "page: fieldmark site report"]
+    assert told.err.count("A: could be the best model for this task") == 1, "of the second run"
     sizes = ["--model", "classical/colour", "--task", "world-stage", "--n-train", "12"]
     assert main(["plan", *sizes]) == 0
     assert "time: about " in capsys.readouterr().err, "as long as with all photos, at most"

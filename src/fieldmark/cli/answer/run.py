@@ -163,6 +163,8 @@ def show_scores(plan: Plan, outcome: Outcome, settings: Settings) -> None:
         show(line)
     if len(rows) > MOST_SCORES:
         talk(f"{len(rows) - MOST_SCORES:,} more scores: fieldmark table {where}".rstrip())
+    if any(row.tier for row in rows):
+        talk("A: could be the best model for this task · B: clearly worse than A")
     if table is not None and (sentence := verdict(table)):
         show_sentence(sentence)
     talk(f"next: fieldmark table {where}".rstrip())
