@@ -178,7 +178,7 @@ def test_labels_that_tie_are_named_together(verdict: Verdict) -> None:
     answer_n = np.where(np.arange(40) % 10 < 4, (code_n + 1) % 4, code_n)
     answer_n[20:] = code_n[20:]
     text = "\n".join(tell(judged(verdict, code_n.tolist(), answer_n.tolist(), 4)))
-    assert "Hardest labels: label 00, label 01, each with 60 of 100 photos right." in text
+    assert "Hardest labels: label 00, label 01, each with 60 % of its photos right." in text
 
 
 def test_the_best_so_far_never_falls(photos: Path) -> None:

@@ -316,7 +316,7 @@ def _hardest(verdict: Verdict) -> Iterator[str]:
     if len(tied) == 1:
         yield f"Hardest label: {worst}, with {n_right} of {n} photos right."
     elif len(tied) < len(labels):
-        right = f"{_per_100(n_right / n)} of 100 photos" if n_right else "no photo"
+        right = f"{_per_100(n_right / n)} % of its photos" if n_right else "no photo"
         yield f"Hardest labels: {first_few(tied, MOST)}, each with {right} right."
 
 
