@@ -116,7 +116,7 @@ def test_photos_that_made_the_model_are_no_test_of_it(
     words += ["--out", str(tmp_path / "p.csv")]
     assert main([*words, str(new)]) == 0
     told = capsys.readouterr().err
-    assert "2 of these photos were used to make this model: no test of it." in told
+    assert "2 of these photos were used to make this model, which is no test." in told
     known = {row["image"] for row in rows(tmp_path / "p.csv") if row["is_training_photo"] == "1"}
     assert known == {"renamed 0.jpg", "renamed 1.jpg"}
     assert "replaces" not in told

@@ -99,7 +99,7 @@ def run(args: PredictArgs) -> int:
         talk(f"{counted(len(predictions), 'photo')}: {args.out}{replaced}")
     if n_used := sum(prediction.is_training_photo for prediction in predictions):
         used = counted(n_used, "of these photos (or a copy of it) was", "of these photos were")
-        talk(f"{used} used to make this model: no test of it. See the column is_training_photo.")
+        talk(f"{used} used to make this model, which is no test. See the column is_training_photo.")
     return 0
 
 
